@@ -1,0 +1,195 @@
+"""Refusals: each says what it is once, and one handler turns it into a response.
+
+Codes are public (REST contract, section 4): add, never rename.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with a request: where, and what."""
+
+    path: str
+    message: str
+
+
+class PylotaError(Exception):
+    """A refusal with a stable code. Anything else is a bug and stays a 500.
+
+    ``detail`` is free text for a person; ``fix`` is the one next step; ``details``
+    carries what a client may act on.
+    """
+
+    code: ClassVar[str]
+    status: ClassVar[int]
+    retryable: ClassVar[bool] = False
+    fix: ClassVar[str] = ""
+
+    def __init__(
+        self, detail: str, *, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.details: dict[str, Any] = dict(details or {})
+
+
+class InvalidRequest(PylotaError):
+    """The request does not have the documented form; ``details.errors`` lists where."""
+
+    code = "invalid_request"
+    status = 400
+    fix = "Correct the fields listed in details.errors and send the request again."
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        listed = [{"path": e.path, "message": e.message} for e in errors]
+        super().__init__(detail, details={**(details or {}), "errors": listed})
+
+    @classmethod
+    def at(cls, path: str, message: str) -> "InvalidRequest":
+        """Refuse because of one field."""
+        return cls(message, errors=[FieldError(path, message)])
+
+
+class Unauthenticated(PylotaError):
+    """No usable API key; the same answer for every cause."""
+
+    code = "unauthenticated"
+    status = 401
+    fix = "Send a live API key in the header Authorization: Bearer pmk_…"
+
+
+class KeyRevoked(PylotaError):
+    """The key was right, and has been revoked."""
+
+    code = "key_revoked"
+    status = 401
+    fix = "Use another key; this one has been revoked."
+
+
+class KeyExpired(PylotaError):
+    """The key was right, and its time has ended."""
+
+    code = "key_expired"
+    status = 401
+    fix = "Use another key; this one has expired."
+
+
+class PermissionDenied(PylotaError):
+    """The key lacks the scope that this route needs."""
+
+    code = "permission_denied"
+    status = 403
+    fix = "Use a key that holds one of the scopes in details.required."
+
+
+class ScopeDenied(PylotaError):
+    """The route or field is above the level of the key."""
+
+    code = "scope_denied"
+    status = 403
+    fix = "Use a key of a wider level."
+
+
+class _NotFound(PylotaError):
+    status = 404
+    fix = "Check the id, and that the key reaches it."
+
+
+class RouteNotFound(_NotFound):
+    """No such path."""
+
+    code = "route_not_found"
+    fix = "Check the path; /openapi.json lists every route."
+
+
+class TenantNotFound(_NotFound):
+    """No such tenant within the reach of the key."""
+
+    code = "tenant_not_found"
+
+
+class IdentityNotFound(_NotFound):
+    """No such identity within the reach of the key."""
+
+    code = "identity_not_found"
+
+
+class MessageNotFound(_NotFound):
+    """No such message in this mailbox."""
+
+    code = "message_not_found"
+
+
+class ThreadNotFound(_NotFound):
+    """No such thread in this mailbox."""
+
+    code = "thread_not_found"
+
+
+class MethodNotAllowed(PylotaError):
+    """The path exists, the verb does not."""
+
+    code = "method_not_allowed"
+    status = 405
+    fix = "Use a verb listed in the Allow header."
+
+
+class LengthRequired(PylotaError):
+    """A body came without a Content-Length (chunked bodies are not read)."""
+
+    code = "length_required"
+    status = 411
+    fix = "Send the body with a Content-Length header."
+
+
+class PayloadTooLarge(PylotaError):
+    """The request body is over 7 MiB."""
+
+    code = "payload_too_large"
+    status = 413
+    fix = "Send less in one request."
+
+
+class RateLimited(PylotaError):
+    """Too many requests in the window of one bucket."""
+
+    code = "rate_limited"
+    status = 429
+    retryable = True
+    fix = "Wait for Retry-After seconds, then repeat with the same Idempotency-Key."
+
+
+class InternalError(PylotaError):
+    """A bug of ours; what the server log says is found by the request id."""
+
+    code = "internal_error"
+    status = 500
+    retryable = True
+    fix = "Repeat later with the same Idempotency-Key; report the request_id."
+
+
+class Unavailable(PylotaError):
+    """Something that we need is away; nothing was stored."""
+
+    code = "unavailable"
+    status = 503
+    retryable = True
+    fix = "Repeat in a few seconds with the same Idempotency-Key."
+
+
+class DeadlinePassed(PylotaError):
+    """The request took longer than 30 s, and nothing was stored."""
+
+    code = "timeout"
+    status = 504
+    retryable = True
+    fix = "Repeat with the same Idempotency-Key."

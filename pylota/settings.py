@@ -1,0 +1,190 @@
+"""Every setting, read from the environment and grouped by concern.
+
+``.env.example`` lists each variable with a line of explanation. A missing or malformed
+value stops the start and names itself.
+"""
+
+import sys
+from pathlib import Path
+
+import dj_database_url
+
+from pylota import env
+from pylota.local import local_secrets
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTING = "pytest" in sys.modules
+
+# --- where and how this deployment runs ----------------------------------------------
+
+PM_ENV = env.choice(
+    "PM_ENV", "local" if TESTING else "production", ("production", "staging", "local")
+)
+LOCAL = PM_ENV == "local"
+PM_DATA_DIR = env.folder("PM_DATA_DIR", ROOT / "var")
+PM_LOG_LEVEL = env.choice("PM_LOG_LEVEL", "info", ("debug", "info", "warning", "error"))
+PM_API_HOST = env.text("PM_API_HOST", *(("127.0.0.1",) if LOCAL else ()))
+PM_PLATFORM_DOMAIN = env.text(
+    "PM_PLATFORM_DOMAIN", *(("agents.test",) if LOCAL else ())
+)
+PM_PLATFORM_TRANSPORT = env.choice(
+    "PM_PLATFORM_TRANSPORT",
+    "smtp" if LOCAL else "cloudflare",
+    ("cloudflare", "ses", "smtp"),
+)
+PM_PLATFORM_RELAY_URL = env.text("PM_PLATFORM_RELAY_URL", "")
+PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY")
+PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
+
+# --- secrets -------------------------------------------------------------------------
+
+_generated = local_secrets(PM_DATA_DIR) if LOCAL else {}
+
+
+def _secret(name: str) -> bytes:
+    return env.secret(name, *((_generated[name],) if LOCAL else ()))
+
+
+PM_KEY_PEPPER = _secret("PM_KEY_PEPPER")
+PM_HASH_KEY = _secret("PM_HASH_KEY")
+PM_MASTER_KEY = _secret("PM_MASTER_KEY")
+PM_MASTER_KEY_B = env.secret("PM_MASTER_KEY_B", b"")
+PM_MASTER_KEY_ACTIVE = env.choice("PM_MASTER_KEY_ACTIVE", "a", ("a", "b"))
+SECRET_KEY = _secret("PM_DJANGO_SECRET").hex()
+
+# --- claims, alarms, back-off --------------------------------------------------------
+
+PM_CLAIM_SECONDS = env.seconds("PM_CLAIM_SECONDS", 300, least=1)
+PM_ALARM_SECONDS = env.seconds("PM_ALARM_SECONDS", 15, least=0.1)
+PM_REDISPATCH_SECONDS = env.seconds("PM_REDISPATCH_SECONDS", 300, least=1)
+PM_RING_AHEAD = env.integer("PM_RING_AHEAD", 1000, least=1)
+PM_BACKOFF_SCALE = env.seconds("PM_BACKOFF_SCALE", 1.0)
+PM_LOCK_WAITERS = env.integer("PM_LOCK_WAITERS", 0)
+PM_LISTEN_DATABASE_URL = env.text("PM_LISTEN_DATABASE_URL", "")
+
+# --- the SMTP transport --------------------------------------------------------------
+
+PM_SMTP_CONNECT_SECONDS = env.seconds("PM_SMTP_CONNECT_SECONDS", 10, least=0.1)
+PM_SMTP_COMMAND_SECONDS = env.seconds("PM_SMTP_COMMAND_SECONDS", 30, least=0.1)
+PM_SMTP_FINAL_SECONDS = env.seconds("PM_SMTP_FINAL_SECONDS", 60, least=0.1)
+PM_SMTP_PARALLEL = env.integer("PM_SMTP_PARALLEL", 4, least=1)
+PM_RELAY_CA_FILE = env.text("PM_RELAY_CA_FILE", "")
+
+# --- processes -----------------------------------------------------------------------
+
+PM_WEB_WORKERS = env.integer("PM_WEB_WORKERS", 1, least=1)
+PM_WEB_THREADS = env.integer("PM_WEB_THREADS", 16, least=1)
+PM_WORKERS = env.integer("PM_WORKERS", 1, least=1)
+PM_WORKER_THREADS = env.integer("PM_WORKER_THREADS", 16, least=1)
+
+# --- database ------------------------------------------------------------------------
+
+SESSION_OPTIONS = {
+    "statement_timeout": "5000",
+    "lock_timeout": "5000",
+    "idle_in_transaction_session_timeout": "15000",
+    "synchronous_commit": "on",
+    "jit": "off",
+}
+DATABASE_URL = env.text("DATABASE_URL", "")
+
+
+def database_from(url: str) -> dict[str, object]:
+    """Return Django's settings for one PostgreSQL URL, with our session's rules."""
+    parsed = dj_database_url.parse(url)
+    options = {
+        "options": " ".join(f"-c {name}={v}" for name, v in SESSION_OPTIONS.items()),
+        "prepare_threshold": 5,
+        "connect_timeout": 5,
+        "keepalives": 1,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 12000,
+        "application_name": "pylota",
+    }
+    return {
+        **parsed,
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {**options, **parsed.get("OPTIONS", {})},
+    }
+
+
+DATABASES = {"default": database_from(DATABASE_URL or "postgres://app@localhost/app")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- broker --------------------------------------------------------------------------
+
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "memory://")
+
+# --- objects -------------------------------------------------------------------------
+
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "objects": {
+        "BACKEND": "core.objects.DurableFileStorage",
+        "OPTIONS": {"location": str(PM_DATA_DIR / "objects")},
+    },
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage",
+    },
+}
+
+# --- Django --------------------------------------------------------------------------
+
+DEBUG = False
+ALLOWED_HOSTS = ["*"] if LOCAL else [PM_API_HOST]
+ROOT_URLCONF = "pylota.urls"
+WSGI_APPLICATION = "pylota.wsgi.application"
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "/static/"
+STATIC_ROOT = PM_DATA_DIR / "static"
+APPEND_SLASH = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 7 * 2**20
+INSTALLED_APPS = [
+    "pylota",
+    "outbound",
+    "delivery",
+    "quota",
+    "suppressions",
+    "webhooks",
+    "domains",
+    "mailboxes",
+    "core",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]

@@ -1,0 +1,8 @@
+"""The WSGI application that the web server runs."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pylota.settings")
+application = get_wsgi_application()

@@ -1,0 +1,79 @@
+"""What a tenant may still send: the account row, allowances and holds."""
+
+from django.db import models
+from django.db.models import Q
+
+from core.fields import ID_LENGTH, choice_check, created_at, id_check
+from mailboxes.models import Tenant
+
+
+class Feature(models.TextChoices):
+    """What an allowance counts."""
+
+    SENDS = "sends"
+
+
+class QuotaAccount(models.Model):
+    """One row a tenant, whose lock serialises the tenant's quota work; taken last."""
+
+    tenant = models.OneToOneField(
+        Tenant, models.PROTECT, primary_key=True, related_name="quota_account"
+    )
+    created_at = created_at()
+
+    class Meta:
+        db_table = "quota_accounts"
+
+    def __str__(self) -> str:
+        return self.tenant_id
+
+
+class Allowance(models.Model):
+    """How much of a feature a tenant has, holds and has used; NULL is unlimited."""
+
+    pk = models.CompositePrimaryKey("tenant", "feature")
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="allowances")
+    feature = models.TextField(choices=Feature)
+    granted = models.BigIntegerField(null=True, blank=True)
+    used = models.BigIntegerField(db_default=0)
+    held = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        db_table = "allowances"
+        constraints = [
+            choice_check("allowances", "feature", Feature),
+            models.CheckConstraint(
+                condition=Q(used__gte=0) & Q(held__gte=0),
+                name="allowances_not_negative",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id} {self.feature}"
+
+
+class Hold(models.Model):
+    """Quota set aside for one send until its outcome is known."""
+
+    id = models.CharField(max_length=ID_LENGTH, primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="holds")
+    feature = models.TextField(choices=Feature)
+    ref = models.TextField()
+    units = models.IntegerField()
+    expires_at = models.DateTimeField()
+    created_at = created_at()
+
+    class Meta:
+        db_table = "holds"
+        constraints = [
+            id_check("holds", "hld"),
+            choice_check("holds", "feature", Feature),
+            models.CheckConstraint(condition=Q(units__gt=0), name="holds_some_units"),
+            models.UniqueConstraint(
+                fields=["tenant", "feature", "ref"], name="holds_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["expires_at"], name="holds_by_expiry")]
+
+    def __str__(self) -> str:
+        return self.ref
