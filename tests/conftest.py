@@ -1,0 +1,30 @@
+"""The few fixtures that every kind of test may use."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from core import clock, points
+from mailboxes.models import Address, Identity
+from tests.factories import AddressFactory
+
+
+@pytest.fixture(autouse=True)
+def _clean_process_state() -> Iterator[None]:
+    """Leave no planted point and no moved clock behind."""
+    yield
+    points.planted.clear()
+    clock.offset = timedelta(0)
+
+
+@pytest.fixture
+def address(db: None) -> Address:
+    """An active primary address on a relay domain, with all that belongs to it."""
+    return AddressFactory.create()
+
+
+@pytest.fixture
+def identity(address: Address) -> Identity:
+    """An identity that may send."""
+    return address.identity

@@ -1,0 +1,201 @@
+"""One factory a model; the default is valid and ordinary."""
+
+import factory
+from factory.django import DjangoModelFactory
+
+from core.canonical import sha256_hex
+from core.clock import database_now
+from core.ids import new_id, ulid_of
+from delivery.models import Delivery, OutboundState
+from delivery.statuses import DeliveryStatus, RecipientField
+from domains.models import Domain
+from domains.statuses import (
+    DomainKind,
+    DomainState,
+    Inbound,
+    Method,
+    ReplyToken,
+    Transport,
+)
+from mailboxes.models import Address, Identity, Mailbox, Message, Tenant, Thread
+from mailboxes.statuses import (
+    AddressRole,
+    AddressStatus,
+    Direction,
+    MessageKind,
+    MessageStatus,
+    Operation,
+    TenantMode,
+)
+from quota.models import Allowance, Feature, QuotaAccount
+
+
+class TenantFactory(DjangoModelFactory[Tenant]):
+    """A live tenant with its quota account and an unlimited allowance."""
+
+    class Meta:
+        model = Tenant
+        skip_postgeneration_save = True
+
+    id = factory.LazyFunction(lambda: new_id("ten"))
+    slug = factory.Sequence(lambda n: f"tenant-{n}")
+    name = factory.LazyAttribute(lambda tenant: tenant.slug.title())
+    mode = TenantMode.LIVE
+    address_suffix = factory.LazyAttribute(lambda tenant: f".{tenant.slug}")
+    suffix_fold = factory.LazyAttribute(lambda tenant: tenant.address_suffix)
+
+    @factory.post_generation
+    def quota(obj: Tenant, create: bool, extracted: object) -> None:  # noqa: N805
+        """Give the tenant its quota rows."""
+        if create:
+            QuotaAccount.objects.create(tenant=obj)
+            Allowance.objects.create(tenant=obj, feature=Feature.SENDS)
+
+
+class DomainFactory(DjangoModelFactory[Domain]):
+    """A healthy relay domain of a tenant."""
+
+    class Meta:
+        model = Domain
+
+    id = factory.LazyFunction(lambda: new_id("dom"))
+    tenant = factory.SubFactory(TenantFactory)
+    name = factory.Sequence(lambda n: f"mail{n}.example")
+    kind = DomainKind.EXTERNAL
+    method = Method.SMTP_RELAY
+    inbound = Inbound.FORWARD
+    transport = Transport.SMTP
+    reply_token = ReplyToken.NONE
+    state = DomainState.HEALTHY
+
+
+class IdentityFactory(DjangoModelFactory[Identity]):
+    """An active identity with an owner and its mailbox row; no address yet."""
+
+    class Meta:
+        model = Identity
+        skip_postgeneration_save = True
+
+    id = factory.LazyFunction(lambda: new_id("idn"))
+    tenant = factory.SubFactory(TenantFactory)
+    username = factory.Sequence(lambda n: f"bookings{n}")
+    display_name = "Acme Bookings"
+    owner_name = "Ada Owner"
+    owner_email = "ada@example.com"
+
+    @factory.post_generation
+    def mailbox(obj: Identity, create: bool, extracted: object) -> None:  # noqa: N805
+        """Give the identity its one-writer row."""
+        if create:
+            Mailbox.objects.create(identity=obj, tenant=obj.tenant)
+
+
+class AddressFactory(DjangoModelFactory[Address]):
+    """The active primary address of an identity, on a relay domain of its tenant."""
+
+    class Meta:
+        model = Address
+
+    id = factory.LazyFunction(lambda: new_id("adr"))
+    identity = factory.SubFactory(IdentityFactory)
+    tenant = factory.SelfAttribute("identity.tenant")
+    domain = factory.SubFactory(
+        DomainFactory, tenant=factory.SelfAttribute("..identity.tenant")
+    )
+    local_part = factory.SelfAttribute("identity.username")
+    address = factory.LazyAttribute(
+        lambda address: f"{address.local_part}@{address.domain.name}"
+    )
+    role = AddressRole.PRIMARY
+    status = AddressStatus.ACTIVE
+
+
+class ThreadFactory(DjangoModelFactory[Thread]):
+    """A thread with a number of its own."""
+
+    class Meta:
+        model = Thread
+
+    public_id = factory.LazyFunction(lambda: new_id("thr"))
+    identity = factory.SubFactory(IdentityFactory)
+    tenant = factory.SelfAttribute("identity.tenant")
+    seq = factory.Sequence(lambda n: n + 1)
+    first_at = factory.LazyFunction(database_now)
+    last_at = factory.SelfAttribute("first_at")
+
+
+class MessageFactory(DjangoModelFactory[Message]):
+    """An outbound message that is queued; see QueuedMessageFactory for the whole."""
+
+    class Meta:
+        model = Message
+
+    public_id = factory.LazyFunction(lambda: new_id("msg"))
+    thread = factory.SubFactory(ThreadFactory)
+    identity = factory.SelfAttribute("thread.identity")
+    tenant = factory.SelfAttribute("identity.tenant")
+    direction = Direction.OUTBOUND
+    status = MessageStatus.QUEUED
+    kind = MessageKind.TRANSACTIONAL
+    operation = Operation.SEND
+    subject = "Your booking"
+    text = "See you soon."
+    received_at = factory.LazyFunction(database_now)
+    sent_at = factory.SelfAttribute("received_at")
+    raw_key = factory.LazyAttribute(
+        lambda m: f"t/{m.tenant.id}/i/{m.identity.id}/out/{m.public_id}.eml"
+    )
+
+
+class QueuedMessageFactory(MessageFactory):
+    """A queued message as accept() leaves it: address, deliveries and queue row."""
+
+    class Meta:
+        model = Message
+        skip_postgeneration_save = True
+
+    class Params:
+        recipients = ("jo@example.net",)
+
+    from_name = factory.SelfAttribute("identity.display_name")
+    to_addrs = factory.LazyAttribute(
+        lambda m: [{"address": address, "name": None} for address in m.recipients]
+    )
+
+    @factory.lazy_attribute
+    def from_address(self) -> str:
+        """Return the identity's primary address, made if there is none."""
+        identity = self.identity  # type: ignore[attr-defined]  # a factory stub
+        found = Address.objects.filter(
+            identity=identity, role=AddressRole.PRIMARY
+        ).first()
+        return (found or AddressFactory.create(identity=identity)).address
+
+    @factory.lazy_attribute
+    def rfc_message_id(self) -> str:
+        """Return the Message-ID that composition would give."""
+        ulid = ulid_of(self.public_id)  # type: ignore[attr-defined]  # a factory stub
+        domain = self.from_address.partition("@")[2]
+        return f"{ulid}@{domain}"
+
+    @factory.post_generation
+    def queue(obj: Message, create: bool, extracted: object) -> None:  # noqa: N805
+        """Write what stands beside a queued message."""
+        if not create:
+            return
+        for row in obj.to_addrs:
+            Delivery.objects.create(
+                message=obj,
+                tenant=obj.tenant,
+                address=row["address"],
+                field=RecipientField.TO,
+                status=DeliveryStatus.QUEUED,
+            )
+        OutboundState.objects.create(
+            message=obj, tenant=obj.tenant, dispatch_at=database_now()
+        )
+
+
+def key_hash_of(text: str) -> str:
+    """Return a ledger key hash for a test's key."""
+    return sha256_hex(text.encode())
