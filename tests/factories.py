@@ -162,21 +162,10 @@ class QueuedMessageFactory(MessageFactory):
         lambda m: [{"address": address, "name": None} for address in m.recipients]
     )
 
-    @factory.lazy_attribute
-    def from_address(self) -> str:
-        """Return the identity's primary address, made if there is none."""
-        identity = self.identity  # type: ignore[attr-defined]  # a factory stub
-        found = Address.objects.filter(
-            identity=identity, role=AddressRole.PRIMARY
-        ).first()
-        return (found or AddressFactory.create(identity=identity)).address
-
-    @factory.lazy_attribute
-    def rfc_message_id(self) -> str:
-        """Return the Message-ID that composition would give."""
-        ulid = ulid_of(self.public_id)  # type: ignore[attr-defined]  # a factory stub
-        domain = self.from_address.partition("@")[2]
-        return f"{ulid}@{domain}"
+    from_address = factory.LazyAttribute(lambda m: _primary_address(m.identity))
+    rfc_message_id = factory.LazyAttribute(
+        lambda m: f"{ulid_of(m.public_id)}@{m.from_address.partition('@')[2]}"
+    )
 
     @factory.post_generation
     def queue(obj: Message, create: bool, extracted: object) -> None:  # noqa: N805
@@ -194,6 +183,12 @@ class QueuedMessageFactory(MessageFactory):
         OutboundState.objects.create(
             message=obj, tenant=obj.tenant, dispatch_at=database_now()
         )
+
+
+def _primary_address(identity: Identity) -> str:
+    """Return the identity's primary address, made if there is none."""
+    found = Address.objects.filter(identity=identity, role=AddressRole.PRIMARY).first()
+    return (found or AddressFactory.create(identity=identity)).address
 
 
 def key_hash_of(text: str) -> str:

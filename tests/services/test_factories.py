@@ -13,4 +13,4 @@ def test_a_queued_message_has_its_delivery_and_its_queue_row() -> None:
     assert message.status == MessageStatus.QUEUED
     assert message.deliveries.count() == 2
     assert message.outbound_state.dispatch_at is not None
-    assert message.from_address.startswith(message.identity.username)
+    assert (message.from_address or "").startswith(message.identity.username)
