@@ -1,0 +1,186 @@
+"""The one place where deliveries and their message move, and what moves with them.
+
+Everything here runs under the mailbox's row, then the message's: outcomes of a call,
+provider events, a person's answer. Units are charged by the statement that first moves
+a delivery to an accepted status, so that any order and any repetition charges once.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from core.database import execute, fetch_all
+from delivery import announcements
+from delivery.models import OutboundState
+from delivery.rollup import roll_up
+from delivery.statuses import ACCEPTED, DeliveryStatus
+from mailboxes.models import Message
+from mailboxes.services import NewEvent, lock_mailbox, publish
+from mailboxes.statuses import Direction, MessageStatus
+from quota import services as quota
+
+DETAIL_LENGTH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryChange:
+    """One recipient's new status, with what was said of it."""
+
+    address: str
+    status: DeliveryStatus
+    reason: str | None = None
+    smtp_code: str | None = None
+    enhanced_code: str | None = None
+    smtp_response: str | None = None
+    bounce_type: Literal["hard", "soft"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Which deliveries moved, and how many units that charged."""
+
+    addresses: tuple[str, ...] = ()
+    charged: int = 0
+
+
+def lock_message(message_id: str) -> Message | None:
+    """Lock an outbound message's mailbox, then the message, and read it.
+
+    Joins the caller's transaction. The read is a statement of its own, after the one
+    that waited.
+    """
+    found = Message.objects.filter(
+        public_id=message_id, direction=Direction.OUTBOUND
+    ).values_list("identity_id", flat=True)
+    identity_id = found.first()
+    if identity_id is None or not lock_mailbox(identity_id):
+        return None
+    return (
+        Message.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("thread")
+        .filter(public_id=message_id)
+        .first()
+    )
+
+
+def move(
+    message: Message,
+    changes: Sequence[DeliveryChange],
+    *,
+    from_: Collection[DeliveryStatus],
+    now: datetime,
+) -> Moved:
+    """Move deliveries that stand in one of the given states; others are left alone.
+
+    Joins the caller's transaction, which holds the message.
+    """
+    if not changes:
+        return Moved()
+    rows = fetch_all(
+        "WITH before AS (SELECT address, charged_at FROM deliveries"
+        " WHERE message_pk = %(message)s AND status = ANY(%(from)s) FOR NO KEY UPDATE)"
+        " UPDATE deliveries d SET status = c.status,"
+        " reason = coalesce(c.reason, d.reason),"
+        " smtp_code = coalesce(c.smtp_code, d.smtp_code),"
+        " enhanced_code = coalesce(c.enhanced_code, d.enhanced_code),"
+        " smtp_response = coalesce(c.smtp_response, d.smtp_response),"
+        " bounce_type = coalesce(c.bounce_type, d.bounce_type), updated_at = %(now)s,"
+        " charged_at = CASE WHEN d.charged_at IS NULL AND c.status = ANY(%(accepted)s)"
+        " THEN %(now)s ELSE d.charged_at END"
+        " FROM before, unnest(%(addresses)s::text[], %(statuses)s::text[],"
+        " %(reasons)s::text[], %(codes)s::text[], %(enhanced)s::text[],"
+        " %(responses)s::text[], %(bounces)s::text[])"
+        " AS c (address, status, reason, smtp_code, enhanced_code, smtp_response,"
+        " bounce_type)"
+        " WHERE d.message_pk = %(message)s AND d.address = before.address"
+        " AND d.address = c.address"
+        " RETURNING d.address, before.charged_at IS NULL AND d.charged_at IS NOT NULL",
+        {
+            "message": message.key,
+            "now": now,
+            "from": [str(status) for status in from_],
+            "accepted": [str(status) for status in ACCEPTED],
+            "addresses": [change.address for change in changes],
+            "statuses": [str(change.status) for change in changes],
+            "reasons": [change.reason for change in changes],
+            "codes": [change.smtp_code for change in changes],
+            "enhanced": [change.enhanced_code for change in changes],
+            "responses": [trimmed(change.smtp_response) for change in changes],
+            "bounces": [change.bounce_type for change in changes],
+        },
+    )
+    return Moved(
+        addresses=tuple(sorted(address for address, _ in rows)),
+        charged=sum(1 for _, charged in rows if charged),
+    )
+
+
+def statuses_of(message: Message) -> list[DeliveryStatus]:
+    """Return the statuses of a message's deliveries."""
+    found = message.deliveries.values_list("status", flat=True)
+    return [DeliveryStatus(status) for status in found]
+
+
+def settle_status(
+    message: Message,
+    *,
+    charged: int,
+    now: datetime,
+    status: MessageStatus | None = None,
+    reason: str | None = None,
+    detail: str | None = None,
+    retry_at: datetime | None = None,
+) -> list[NewEvent]:
+    """Roll the message up (or set the given status) and do what follows from it.
+
+    Leaving the queue ends its queue row, its thread lock and its hold; units charged
+    are spent, and while recipients stay queued (until ``retry_at``) theirs stay held.
+    Returns the events to publish. Joins the caller's transaction, which holds the
+    message; the quota row is locked last.
+    """
+    before = MessageStatus(message.status)
+    statuses = statuses_of(message)
+    after = status or roll_up(before, statuses)
+    keep = statuses.count(DeliveryStatus.QUEUED) if after == before else 0
+    left_queue = before == MessageStatus.QUEUED and after != before
+    if after != before:
+        message.status = after
+        message.reason = reason or message.reason
+        message.updated_at = now
+        message.save(update_fields=["status", "reason", "updated_at"])
+    if left_queue:
+        OutboundState.objects.filter(message=message).delete()
+        release_thread(message)
+    if left_queue or charged:
+        quota.settle(
+            message.tenant_id,
+            ref=message.public_id,
+            consume=charged,
+            keep=keep,
+            until=retry_at,
+        )
+    if after == before:
+        return []
+    return announcements.of_status(message, leaves_queue=left_queue, detail=detail)
+
+
+def release_thread(message: Message) -> None:
+    """Let go of the thread's lock, if this message holds it; joins the caller's."""
+    execute(
+        "UPDATE threads SET lock_owner = NULL, lock_until = NULL"
+        " WHERE pk = %(thread)s AND lock_owner = %(owner)s",
+        {"thread": message.thread_id, "owner": message.public_id},
+    )
+
+
+def announce(message: Message, events: Sequence[NewEvent], *, now: datetime) -> None:
+    """Publish events of a message; joins the caller's, which holds its mailbox."""
+    publish(
+        events, tenant_id=message.tenant_id, identity_id=message.identity_id, now=now
+    )
+
+
+def trimmed(text: str | None) -> str | None:
+    """Return a provider's words as they are stored: data, cut to 512 characters."""
+    return text.replace("\x00", "")[:DETAIL_LENGTH] if text else None
