@@ -85,7 +85,7 @@ def publish(
     execute(
         "INSERT INTO events (id, tenant_id, identity_id, owner_kind, owner_id, seq,"
         " type, payload, occurred_at)"
-        " SELECT e.id, %(tenant)s, %(identity)s, %(owner)s, %(identity)s, e.seq,"
+        " SELECT e.id, %(tenant)s, %(identity)s, %(owner)s, %(owner_id)s, e.seq,"
         " e.type, e.payload, %(now)s FROM unnest(%(ids)s::text[], %(seqs)s::bigint[],"
         " %(types)s::text[], %(payloads)s::jsonb[]) AS e (id, seq, type, payload)"
         " ON CONFLICT (id) DO NOTHING",
@@ -93,6 +93,7 @@ def publish(
             "tenant": tenant_id,
             "identity": identity_id,
             "owner": str(EventOwner.MAILBOX),
+            "owner_id": identity_id,
             "now": now,
             "ids": ids,
             "seqs": list(range(first, first + len(events))),

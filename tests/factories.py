@@ -3,12 +3,15 @@
 import factory
 from factory.django import DjangoModelFactory
 
+from core import objects
 from core.canonical import sha256_hex
 from core.clock import database_now
 from core.ids import new_id, ulid_of
+from core.sealing import Place, sealer
 from delivery.models import Delivery, OutboundState
 from delivery.statuses import DeliveryStatus, RecipientField
 from domains.models import Domain
+from domains.relay import RelaySettings
 from domains.statuses import (
     DomainKind,
     DomainState,
@@ -27,7 +30,13 @@ from mailboxes.statuses import (
     Operation,
     TenantMode,
 )
+from quota import services as quota
 from quota.models import Allowance, Feature, QuotaAccount
+
+RELAY = RelaySettings(
+    host="relay.example.net", port=587, username="acme", password="opensesame"
+)
+MIME = b"Subject: Your booking\r\n\r\nSee you soon.\r\n"
 
 
 class TenantFactory(DjangoModelFactory[Tenant]):
@@ -57,6 +66,7 @@ class DomainFactory(DjangoModelFactory[Domain]):
 
     class Meta:
         model = Domain
+        skip_postgeneration_save = True
 
     id = factory.LazyFunction(lambda: new_id("dom"))
     tenant = factory.SubFactory(TenantFactory)
@@ -67,6 +77,15 @@ class DomainFactory(DjangoModelFactory[Domain]):
     transport = Transport.SMTP
     reply_token = ReplyToken.NONE
     state = DomainState.HEALTHY
+
+    @factory.post_generation
+    def relay(obj: Domain, create: bool, extracted: object) -> None:  # noqa: N805
+        """Seal the relay's settings on the domain; pass ``relay=…`` for others."""
+        if create and obj.transport == Transport.SMTP:
+            settings = extracted if isinstance(extracted, RelaySettings) else RELAY
+            place = Place("domains", "smtp_sealed", obj.id)
+            obj.smtp_sealed = sealer().seal(settings.to_json(), place=place)
+            obj.save(update_fields=["smtp_sealed"])
 
 
 class IdentityFactory(DjangoModelFactory[Identity]):
@@ -183,6 +202,13 @@ class QueuedMessageFactory(MessageFactory):
         OutboundState.objects.create(
             message=obj, tenant=obj.tenant, dispatch_at=database_now()
         )
+        quota.reserve(
+            obj.tenant.id,
+            ref=obj.public_id,
+            units=len(obj.to_addrs),
+            now=database_now(),
+        )
+        objects.put(obj.raw_key or "", MIME, metadata={})
 
 
 def _primary_address(identity: Identity) -> str:

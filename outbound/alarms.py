@@ -1,0 +1,38 @@
+"""Claims that ran out: found without a lock, ended one transaction each."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from core.clock import database_now
+from delivery.changes import lock_message
+from delivery.models import OutboundState
+from outbound.settling import lapse
+
+BATCH = 500
+
+
+def sweep_claims() -> int:
+    """Turn claims older than the claim age into uncertain sends; return how many.
+
+    Safe beside anything: each is looked at again under its locks, and a claim that has
+    been recorded meanwhile is left alone.
+    """
+    age = timedelta(seconds=settings.PM_CLAIM_SECONDS)
+    overdue = OutboundState.objects.filter(claimed_at__lte=database_now() - age)
+    ids = overdue.order_by("claimed_at").values_list("message__public_id", flat=True)
+    return sum(_end_claim(message_id, age) for message_id in list(ids[:BATCH]))
+
+
+@transaction.atomic(durable=True)
+def _end_claim(message_id: str, age: timedelta) -> bool:
+    message = lock_message(message_id)
+    if message is None:
+        return False
+    state = OutboundState.objects.filter(message=message).first()
+    now = database_now()
+    if state is None or state.claimed_at is None or now - state.claimed_at < age:
+        return False
+    lapse(message, state, now=now)
+    return True

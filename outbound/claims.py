@@ -1,0 +1,270 @@
+"""The two transactions of an attempt: taking a message for one call, and its record.
+
+Only the holder of a claim may call the transport. A claim that runs out becomes
+``uncertain``, never ``queued`` (architecture, section 4).
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID, uuid4
+
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from core import objects
+from core.clock import database_now, elapsed_clock
+from core.database import execute, fetch_one
+from core.ids import ulid_of
+from delivery.changes import lock_message, trimmed
+from delivery.models import OutboundState
+from delivery.statuses import DeliveryStatus
+from domains.issues import note_issue
+from mailboxes.models import Message
+from mailboxes.statuses import MessageStatus, Provider
+from outbound.departure import Depart, departure
+from outbound.late import settle_late
+from outbound.outcomes import Outcome, outcome_of
+from outbound.senders import Sender, sender_of
+from outbound.settling import lapse, put_off, settle, turn_away
+from outbound.transports.base import (
+    ClaimLost,
+    OutgoingMessage,
+    Phase,
+    RetryClass,
+    TransportResult,
+)
+
+log = structlog.get_logger()
+
+LEASE = timedelta(seconds=60)
+"""How long a thread stays locked from the start of a call."""
+
+DEADLINE_SHARE = 0.8
+"""The whole exchange ends within this share of the claim: 4 of its 5 minutes."""
+
+AWAY = (OperationalError, InterfaceError)
+MOST_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to make one call for one message, and what to call with."""
+
+    message_id: str
+    key: int
+    n: int
+    token: UUID
+    provider: Provider
+    domain: str
+    domain_id: str
+    outgoing: OutgoingMessage
+
+
+def claim(message_id: str) -> Claim | None:
+    """Take a message for one transport call, or return None if none is due.
+
+    Safe to call twice and at the same time: one caller at most gets the claim. The sent
+    copy is read first; with the object store away nothing is claimed, and the message
+    waits. A COMMIT without an answer is read back on a new connection.
+    """
+    found = Message.objects.filter(public_id=message_id, status=MessageStatus.QUEUED)
+    if (raw_key := found.values_list("raw_key", flat=True).first()) is None:
+        return None
+    try:
+        mime = objects.get(raw_key)
+    except objects.ObjectStoreAway:
+        put_off(message_id, RetryClass.PAUSED, code="object_store_away")
+        return None
+    token = uuid4()
+    committing = False
+    try:
+        with transaction.atomic(durable=True):
+            taken = _take(message_id, mime, token=token)
+            committing = True
+    except AWAY:
+        connection.close()
+        if not committing or not _stands(token):
+            raise
+    return taken
+
+
+def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
+    started = elapsed_clock()
+    message = lock_message(message_id)
+    if message is None or message.status != MessageStatus.QUEUED:
+        return None
+    now = database_now()
+    state = OutboundState.objects.get(message=message)
+    if state.claimed_at is not None:
+        if now - state.claimed_at >= timedelta(seconds=settings.PM_CLAIM_SECONDS):
+            lapse(message, state, now=now)
+        return None
+    if state.retry_at is not None and state.retry_at > now:
+        return None  # a late copy of an old ring is no retry
+    sender = sender_of(message)
+    way = departure(sender.facts)
+    if not isinstance(way, Depart):
+        turn_away(message, state, way, now=now)
+        return None
+    return _write(message, mime, sender, way.provider, token, now=now, started=started)
+
+
+def _write(
+    message: Message,
+    mime: bytes,
+    sender: Sender,
+    provider: Provider,
+    token: UUID,
+    *,
+    now: datetime,
+    started: float,
+) -> Claim | None:
+    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
+    recipients = tuple(sorted(queued.values_list("address", flat=True)))
+    from_address = message.from_address or ""
+    rfc_message_id = f"{ulid_of(message.public_id)}@{from_address.rpartition('@')[2]}"
+    row = fetch_one(
+        "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
+        " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
+        " WHERE message_pk = %(message)s AND claim_token IS NULL RETURNING 1),"
+        " leased AS (UPDATE threads SET lock_until = %(lease)s"
+        " WHERE pk = %(thread)s AND lock_owner = %(owner)s)"
+        " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
+        " claimed_at, phase, rfc_message_id, from_address, recipients)"
+        " SELECT %(message)s, (SELECT coalesce(max(n), 0) + 1 FROM attempts"
+        " WHERE message_pk = %(message)s), %(tenant)s, %(provider)s, %(token)s,"
+        " %(now)s, %(phase)s, %(rfc_id)s, %(from)s, %(recipients)s FROM taken"
+        " RETURNING n",
+        {
+            "token": token,
+            "now": now,
+            "message": message.key,
+            "lease": now + LEASE,
+            "thread": message.thread_id,
+            "owner": message.public_id,
+            "tenant": message.tenant_id,
+            "provider": str(provider),
+            "phase": str(Phase.CONNECTING),
+            "rfc_id": rfc_message_id,
+            "from": from_address,
+            "recipients": list(recipients),
+        },
+    )
+    if row is None:
+        return None
+    ends = started + settings.PM_CLAIM_SECONDS
+    outgoing = OutgoingMessage(
+        message_id=message.public_id,
+        rfc_message_id=rfc_message_id,
+        domain=sender.domain_name,
+        from_address=from_address,
+        recipients=recipients,
+        mime=mime,
+        relay=sender.relay,
+        deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
+        seconds_left=lambda: ends - elapsed_clock(),
+        announce=partial(_announce, message.key, row[0], token),
+    )
+    return Claim(
+        message_id=message.public_id,
+        key=message.key,
+        n=row[0],
+        token=token,
+        provider=provider,
+        domain=sender.domain_name,
+        domain_id=sender.domain_id,
+        outgoing=outgoing,
+    )
+
+
+def _stands(token: UUID) -> bool:
+    """Tell, on a new connection, whether a claim's COMMIT took effect."""
+    return OutboundState.objects.filter(claim_token=token).exists()
+
+
+def _announce(key: int, n: int, token: UUID, phase: Phase) -> None:
+    """Commit how far a call has got, before its first octet leaves.
+
+    Raises ClaimLost when the claim has ended, or nobody can tell.
+    """
+    try:
+        still_ours = execute(
+            "UPDATE attempts a SET phase = %(phase)s FROM outbound_state s"
+            " WHERE a.message_pk = %(message)s AND a.n = %(n)s"
+            " AND s.message_pk = a.message_pk AND s.claim_token = %(token)s",
+            {"phase": str(phase), "message": key, "n": n, "token": token},
+        )
+    except AWAY as error:
+        connection.close()
+        raise ClaimLost("the database does not answer") from error
+    if not still_ours:
+        raise ClaimLost("the claim has ended")
+
+
+def record(claim: Claim, result: TransportResult) -> None:
+    """Write down how a call ended; tried on new connections until one answers.
+
+    A repeated record changes nothing. One that comes after its claim has ended settles
+    the doubt, or is kept as evidence.
+    """
+    pause = 0.1
+    while True:
+        try:
+            outcome = _record(claim, result)
+        except AWAY as error:
+            log.warning(
+                "record_delayed",
+                message_id=claim.message_id,
+                attempt=claim.n,
+                detail=type(error).__name__.lower(),
+            )
+            connection.close()
+            time.sleep(pause)
+            pause = min(pause * 2, MOST_PAUSE)
+        else:
+            break
+    if outcome is not None and outcome.issue is not None:
+        note_issue(claim.domain_id, outcome.issue)
+
+
+@transaction.atomic(durable=True)
+def _record(claim: Claim, result: TransportResult) -> Outcome | None:
+    message = lock_message(claim.message_id)
+    if message is None:
+        return None
+    now = database_now()
+    outcome = outcome_of(result, queued=claim.outgoing.recipients)
+    if not _close_attempt(claim, outcome, now=now):
+        return None
+    state = OutboundState.objects.filter(message=message, claim_token=claim.token)
+    if (held := state.first()) is None:
+        settle_late(message, outcome, recipients=claim.outgoing.recipients, now=now)
+    else:
+        settle(message, held, outcome, provider=claim.provider, now=now)
+    return outcome
+
+
+def _close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
+    """Write the outcome on the attempt's row; False if that has been done before."""
+    return bool(
+        execute(
+            "UPDATE attempts SET phase = 'answered', finished_at = %(now)s,"
+            " result = %(result)s, code = %(code)s, detail = %(detail)s,"
+            " provider_message_id = %(provider_id)s,"
+            " rfc_message_id = coalesce(%(rfc_id)s, rfc_message_id)"
+            " WHERE message_pk = %(message)s AND n = %(n)s AND finished_at IS NULL",
+            {
+                "now": now,
+                "result": str(outcome.result),
+                "code": outcome.code,
+                "detail": trimmed(outcome.detail),
+                "provider_id": outcome.provider_message_id,
+                "rfc_id": outcome.rfc_message_id,
+                "message": claim.key,
+                "n": claim.n,
+            },
+        )
+    )

@@ -1,0 +1,75 @@
+"""An outcome that comes after its claim has ended: evidence, and sometimes an answer.
+
+The claim alarm has made the message uncertain meanwhile; an acceptance that arrives
+now settles that, and nothing is queued again (architecture, section 4).
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from delivery import announcements
+from delivery.changes import DeliveryChange, announce, move, settle_status
+from delivery.statuses import AttemptResult, DeliveryStatus
+from mailboxes.models import Message
+from mailboxes.services import audit, raise_alert
+from mailboxes.statuses import Evidence, Severity
+from outbound.outcomes import Outcome
+
+
+def settle_late(
+    message: Message, outcome: Outcome, *, recipients: Collection[str], now: datetime
+) -> None:
+    """Let a late acceptance settle what is still uncertain; all else stays.
+
+    Joins the caller's transaction, which holds the message and has written the outcome
+    on the attempt's row.
+    """
+    if outcome.result != AttemptResult.ACCEPTED:
+        return
+    called = message.deliveries.filter(address__in=recipients)
+    if called.filter(status=DeliveryStatus.UNCERTAIN).exists():
+        _reconcile(message, outcome, now=now)
+    elif called.filter(reason="resolved_not_sent").exists():
+        _contradict(message, outcome)
+    elif message.provider_message_id is None:
+        message.provider_message_id = outcome.provider_message_id
+        message.save(update_fields=["provider_message_id"])
+
+
+def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
+    given_up = tuple(
+        DeliveryChange(address, DeliveryStatus.FAILED) for address in outcome.waiting
+    )
+    message.provider_message_id = outcome.provider_message_id
+    message.rfc_message_id = outcome.rfc_message_id or message.rfc_message_id
+    message.flags = [*dict.fromkeys([*message.flags, "reconciled"])]
+    message.evidence = Evidence.LATE_OUTCOME
+    message.save(
+        update_fields=["provider_message_id", "rfc_message_id", "flags", "evidence"]
+    )
+    moved = move(
+        message,
+        (*outcome.changes, *given_up),
+        from_={DeliveryStatus.UNCERTAIN},
+        now=now,
+    )
+    rolled = settle_status(message, charged=moved.charged, now=now)
+    announce(message, [announcements.of_reconciled(message), *rolled], now=now)
+
+
+def _contradict(message: Message, outcome: Outcome) -> None:
+    """Keep a person's answer, and say that the transport disagrees."""
+    details = {"provider_message_id": outcome.provider_message_id}
+    raise_alert(
+        "late_outcome_contradicts_resolve",
+        subject=message.public_id,
+        severity=Severity.TICKET,
+        details=details,
+    )
+    audit(
+        "message.late_outcome",
+        tenant_id=message.tenant_id,
+        target_type="message",
+        target_id=message.public_id,
+        details=details,
+    )

@@ -1,0 +1,256 @@
+"""How a queued message goes on, or ends: the parts of a claim's two transactions.
+
+Everything here joins the caller's transaction, which holds the message, but for
+``put_off``, which is one of its own.
+"""
+
+import random
+from datetime import datetime, timedelta
+from typing import assert_never
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from core.clock import database_now
+from delivery import inbox
+from delivery.changes import (
+    DeliveryChange,
+    announce,
+    lock_message,
+    move,
+    release_thread,
+    settle_status,
+    statuses_of,
+)
+from delivery.models import Attempt, OutboundState
+from delivery.reconcile import look_again_at_orphans
+from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
+from mailboxes.models import Message
+from mailboxes.services import audit
+from mailboxes.statuses import MessageStatus, Provider
+from outbound.backoff import next_attempt
+from outbound.departure import Refuse, Stop, Wait
+from outbound.outcomes import Outcome
+from outbound.transports.base import RetryClass, UncertainReason
+from outbound.transports.simulator import events_for
+from quota import services as quota
+
+log = structlog.get_logger()
+
+QUOTA_EXHAUSTED = "quota_exhausted"
+UNSENT = frozenset({DeliveryStatus.QUEUED, DeliveryStatus.SUPPRESSED})
+
+
+def settle(
+    message: Message,
+    state: OutboundState,
+    outcome: Outcome,
+    *,
+    provider: Provider,
+    now: datetime,
+) -> None:
+    """Record the outcome of the call that holds the claim."""
+    if outcome.provider_message_id is not None:
+        message.provider = provider
+        message.provider_message_id = outcome.provider_message_id
+        message.rfc_message_id = outcome.rfc_message_id or message.rfc_message_id
+        message.save(
+            update_fields=["provider", "provider_message_id", "rfc_message_id"]
+        )
+    changes, reason, retry_at = outcome.changes, outcome.reason, None
+    if outcome.retry is not None:
+        retry_at = _retry_at(message, state, outcome.retry, now=now)
+        if retry_at is None:
+            changes = (*changes, *_give_up(outcome.waiting))
+            reason = QUOTA_EXHAUSTED
+    moved = move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
+    events = settle_status(
+        message,
+        charged=moved.charged,
+        now=now,
+        status=MessageStatus.UNCERTAIN if outcome.uncertain else None,
+        reason=reason,
+        detail=outcome.detail,
+        retry_at=retry_at,
+    )
+    if message.status == MessageStatus.QUEUED:
+        _back_off(message, state, until=retry_at or now, now=now)
+    if message.status == MessageStatus.UNCERTAIN:
+        _look_for_events(message, state, moved.addresses, now=now)
+    if provider == Provider.SIMULATOR:
+        _script_events(message, outcome, now=now)
+    announce(message, events, now=now)
+
+
+def lapse(message: Message, state: OutboundState, *, now: datetime) -> None:
+    """End a claim that ran out: its call may have sent the message."""
+    attempt = Attempt.objects.filter(message=message).order_by("-n").first()
+    if attempt is not None:
+        Attempt.objects.filter(pk=attempt.pk, result__isnull=True).update(
+            phase=AttemptPhase.WORKER_LOST,
+            result=AttemptResult.UNCERTAIN,
+            code=UncertainReason.CONNECTION_LOST,
+            detail=f"the worker was lost; the call had got to: {attempt.phase}",
+        )
+    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
+    addresses = queued.values_list("address", flat=True)
+    moved = move(
+        message,
+        [DeliveryChange(address, DeliveryStatus.UNCERTAIN) for address in addresses],
+        from_={DeliveryStatus.QUEUED},
+        now=now,
+    )
+    events = settle_status(
+        message,
+        charged=moved.charged,
+        now=now,
+        status=MessageStatus.UNCERTAIN,
+        reason=str(UncertainReason.CONNECTION_LOST),
+    )
+    _look_for_events(message, state, moved.addresses, now=now)
+    announce(message, events, now=now)
+
+
+def turn_away(
+    message: Message, state: OutboundState, way: Stop | Refuse | Wait, *, now: datetime
+) -> None:
+    """Do what becomes of a message that may not leave now; no claim is taken."""
+    match way:
+        case Wait():
+            _wait(message, state, RetryClass.PAUSED, now=now)
+        case Refuse():
+            _end_unsent(message, way.status, reason=way.reason, now=now)
+        case Stop():
+            _stop(message, way.reason, now=now)
+        case _:
+            assert_never(way)
+
+
+@transaction.atomic(durable=True)
+def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
+    """Back off a message that nobody has claimed; nothing was sent."""
+    message = lock_message(message_id)
+    if message is None or message.status != MessageStatus.QUEUED:
+        return
+    state = OutboundState.objects.get(message=message)
+    if state.claim_token is None:
+        log.info("message_waits", message_id=message_id, code=code)
+        _wait(message, state, retry_class, now=database_now())
+
+
+def _wait(
+    message: Message, state: OutboundState, retry_class: RetryClass, *, now: datetime
+) -> None:
+    retry_at = _retry_at(message, state, retry_class, now=now)
+    if retry_at is None:
+        _end_unsent(message, "failed", reason=QUOTA_EXHAUSTED, now=now)
+    else:
+        _back_off(message, state, until=retry_at, now=now)
+
+
+def _retry_at(
+    message: Message, state: OutboundState, retry_class: RetryClass, *, now: datetime
+) -> datetime | None:
+    return next_attempt(
+        retry_class,
+        n=state.backoff_n + 1,
+        now=now,
+        submitted_at=message.received_at,
+        spread=random.uniform(-1, 1),  # noqa: S311  jitter, not a secret
+        scale=settings.PM_BACKOFF_SCALE,
+    )
+
+
+def _back_off(
+    message: Message, state: OutboundState, *, until: datetime, now: datetime
+) -> None:
+    """Let the message wait: claim and thread are let go, its hold is kept longer."""
+    OutboundState.objects.filter(message=message, claim_token=state.claim_token).update(
+        claim_token=None,
+        claimed_at=None,
+        dispatch_at=until,
+        retry_at=until,
+        rung_at=None,
+        backoff_n=state.backoff_n + 1,
+        backoff_first_at=state.backoff_first_at or now,
+    )
+    release_thread(message)
+    quota.extend(message.tenant_id, ref=message.public_id, until=until)
+
+
+def _give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:
+    return tuple(
+        DeliveryChange(address, DeliveryStatus.FAILED, reason=QUOTA_EXHAUSTED)
+        for address in addresses
+    )
+
+
+def _end_unsent(message: Message, status: str, *, reason: str, now: datetime) -> None:
+    """Give the still queued recipients their end, and roll the message up."""
+    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
+    addresses = queued.values_list("address", flat=True)
+    moved = move(
+        message,
+        [
+            DeliveryChange(address, DeliveryStatus(status), reason=reason)
+            for address in addresses
+        ],
+        from_={DeliveryStatus.QUEUED},
+        now=now,
+    )
+    events = settle_status(message, charged=moved.charged, now=now, reason=reason)
+    announce(message, events, now=now)
+
+
+def _stop(message: Message, reason: str, *, now: datetime) -> None:
+    """Cancel what the system stopped; if part of it was sent, the rest has failed."""
+    if set(statuses_of(message)) - UNSENT:
+        _end_unsent(message, "failed", reason=reason, now=now)
+        return
+    events = settle_status(
+        message, charged=0, now=now, status=MessageStatus.CANCELED, reason=reason
+    )
+    announce(message, events, now=now)
+    audit(
+        "message.cancel",
+        tenant_id=message.tenant_id,
+        target_type="message",
+        target_id=message.public_id,
+        details={"reason": reason},
+    )
+
+
+def _look_for_events(
+    message: Message,
+    state: OutboundState,
+    recipients: tuple[str, ...],
+    *,
+    now: datetime,
+) -> None:
+    look_again_at_orphans(
+        message, recipients, claimed_at=state.claimed_at or now, now=now
+    )
+
+
+def _script_events(message: Message, outcome: Outcome, *, now: datetime) -> None:
+    """Store what the simulator's scripts say, due after their delays."""
+    taken = [
+        change.address
+        for change in outcome.changes
+        if change.status == DeliveryStatus.SUBMITTED
+    ]
+    if not taken or outcome.provider_message_id is None:
+        return
+    scripted = events_for(
+        message_id=message.public_id,
+        provider_message_id=outcome.provider_message_id,
+        sender=message.from_address or "",
+        recipients=taken,
+        subject=message.subject,
+        now=now,
+    )
+    inbox.store(
+        [event for _, event in scripted],
+        due_at=[now + timedelta(seconds=delay) for delay, _ in scripted],
+    )
