@@ -240,15 +240,12 @@ def _script_events(message: Message, outcome: Outcome, *, now: datetime) -> None
         for change in outcome.changes
         if change.status == DeliveryStatus.SUBMITTED
     ]
-    if not taken or outcome.provider_message_id is None:
-        return
     scripted = events_for(
-        message_id=message.public_id,
-        provider_message_id=outcome.provider_message_id,
+        message.public_id,
         sender=message.from_address or "",
         recipients=taken,
         subject=message.subject,
-        now=now,
+        at=now,
     )
     inbox.store(
         [event for _, event in scripted],
