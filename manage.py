@@ -6,7 +6,10 @@ import sys
 
 
 def main() -> None:
-    """Run one management command."""
+    """Run one management command, with the embedded database if there is no other."""
+    from pylota.embedded.defaults import prepare
+
+    prepare(sys.argv)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pylota.settings")
     from django.core.management import execute_from_command_line
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import dj_database_url
 
 from pylota import env
+from pylota.embedded.defaults import default_data_dir
 from pylota.local import local_secrets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,7 +22,7 @@ PM_ENV = env.choice(
     "PM_ENV", "local" if TESTING else "production", ("production", "staging", "local")
 )
 LOCAL = PM_ENV == "local"
-PM_DATA_DIR = env.folder("PM_DATA_DIR", ROOT / "var")
+PM_DATA_DIR = env.folder("PM_DATA_DIR", default_data_dir())
 PM_LOG_LEVEL = env.choice("PM_LOG_LEVEL", "info", ("debug", "info", "warning", "error"))
 PM_API_HOST = env.text("PM_API_HOST", *(("127.0.0.1",) if LOCAL else ()))
 PM_PLATFORM_DOMAIN = env.text(
