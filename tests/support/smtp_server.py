@@ -1,0 +1,422 @@
+"""A real SMTP server that fails on request, keeps every octet and counts copies.
+
+Over real TLS, with certificates of our own. The script's language is in
+``smtp_script.py``. A copy is counted when the server has read the final dot, before it
+answers, unless it then answers 4yz or 5yz: from that moment it may deliver the mail.
+"""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import struct
+import threading
+import time
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.certificates import authority, bad_context, good_context
+from tests.support.peers import process_of_peer
+from tests.support.smtp_script import Progress, Script, refuses
+
+MESSAGE_ID = re.compile(rb"^message-id:\s*(\S+)", re.IGNORECASE | re.MULTILINE)
+ADDRESS = re.compile(r"^(?:FROM|TO):\s*<([^>]*)>(.*)$", re.IGNORECASE)
+
+
+@dataclass
+class Mail:
+    """One mail whose final dot was read: envelope and content."""
+
+    connection: int
+    sender: str
+    parameters: str
+    recipients: list[str]
+    raw: bytes
+    """As on the wire, dots stuffed, without the final dot's line."""
+
+    @property
+    def content(self) -> bytes:
+        """Return the content, dots unstuffed."""
+        return re.sub(rb"(?m)^\.", b"", self.raw)
+
+    @property
+    def message_id(self) -> str:
+        """Return the Message-ID as written, angle brackets included."""
+        found = MESSAGE_ID.search(self.content)
+        return found[1].decode() if found else ""
+
+
+@dataclass
+class Connection:
+    """What one client did: every octet, and every command with the state of TLS."""
+
+    number: int
+    peer: tuple[str, int]
+    plan: dict[str, Any]
+    clear: bytearray = field(default_factory=bytearray)
+    secure: bytearray = field(default_factory=bytearray)
+    commands: list[tuple[str, bool]] = field(default_factory=list)
+    logins: list[tuple[str, str]] = field(default_factory=list)
+    ended: float | None = None
+
+    @property
+    def verbs(self) -> list[str]:
+        """Return the commands' first words, upper case, in order."""
+        return [line.split(" ", 1)[0].upper() for line, _ in self.commands]
+
+
+class Gone(Exception):
+    """This connection is over."""
+
+
+Hook = Callable[[Connection], None]
+
+
+class SmtpServer:
+    """The server; a context manager. Everything it saw is on its attributes.
+
+    ``connections`` and ``mails`` grow while it runs; ``copies`` counts per (Message-ID,
+    recipient); ``most_open`` is the largest number of connections at one time.
+    """
+
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        hooks: Mapping[str, Hook] | None = None,
+    ) -> None:
+        self.script = script or Script()
+        self.hooks = dict(hooks or {})
+        self.connections: list[Connection] = []
+        self.mails: list[Mail] = []
+        self.copies: Counter[tuple[str, str]] = Counter()
+        self.open_now = self.most_open = self._planned = 0
+        self.stopping = threading.Event()
+        self.changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server((host, port), backlog=200)
+        self.host, self.port = self._listener.getsockname()[:2]
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
+
+    @property
+    def ca(self) -> str:
+        """Return the PEM that a client must trust."""
+        return authority().pem
+
+    def follow(self, script: Script) -> None:
+        """Behave by another script from the next connection on."""
+        with self.changed:
+            self.script, self._planned = script, 0
+
+    def wait_until(self, true: Callable[[], bool], seconds: float = 10) -> None:
+        """Return once something holds; raise AssertionError when it never does."""
+        with self.changed:
+            if not self.changed.wait_for(true, seconds):
+                raise AssertionError("the server never saw it")
+
+    def stop(self) -> None:
+        """Close everything and end every thread."""
+        self.stopping.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join(10)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _accept(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                sock, peer = self._listener.accept()
+            except OSError:
+                return
+            with self.changed:
+                plans = self.script.connections
+                spent = self._planned >= len(plans)
+                plan = self.script.always if spent else plans[self._planned]
+                self._planned += 1
+                seen = Connection(len(self.connections), peer[:2], dict(plan))
+                self.connections.append(seen)
+                self.open_now += 1
+                self.most_open = max(self.most_open, self.open_now)
+                session = _Session(self, sock, seen, self.script)
+                self.changed.notify_all()
+            thread = threading.Thread(target=session.run, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+
+class _Session:
+    """One connection, from accept to close."""
+
+    def __init__(
+        self, server: SmtpServer, sock: socket.socket, seen: Connection, script: Script
+    ) -> None:
+        self.server, self.sock, self.seen, self.script = server, sock, seen, script
+        self.progress = Progress(seen.plan)
+        self.buffer = b""
+        self.secure = False
+        self.sender = self.parameters = ""
+        self.recipients: list[str] = []
+
+    def run(self) -> None:
+        try:
+            self.sock.settimeout(0.1)
+            self.act("connect")
+            if self.script.tls == "implicit":
+                self.handshake()
+            self.answer("greeting", "220 relay.test ESMTP")
+            while True:
+                self.command(self.line())
+        except (Gone, OSError):
+            pass
+        finally:
+            self.sock.close()
+            with self.server.changed:
+                self.seen.ended = time.monotonic()
+                self.server.open_now -= 1
+                self.server.changed.notify_all()
+
+    # --- octets ----------------------------------------------------------------------
+
+    def handshake(self) -> None:
+        kind = self.script.certificate
+        context = good_context() if kind == "good" else bad_context(kind)
+        self.sock.settimeout(10)
+        self.sock = context.wrap_socket(self.sock, server_side=True)
+        self.sock.settimeout(0.1)
+        self.secure = True
+
+    def more(self) -> bytes:
+        while not self.server.stopping.is_set():
+            try:
+                octets = self.sock.recv(65536)
+            except (TimeoutError, ssl.SSLWantReadError):
+                continue
+            if not octets:
+                raise Gone
+            with self.server.changed:
+                kept = self.seen.secure if self.secure else self.seen.clear
+                kept.extend(octets)
+                self.server.changed.notify_all()
+            return octets
+        raise Gone
+
+    def line(self) -> str:
+        while b"\n" not in self.buffer:
+            self.buffer += self.more()
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line.rstrip(b"\r").decode("utf-8", "surrogateescape")
+
+    def write(self, octets: bytes) -> None:
+        self.sock.settimeout(10)
+        self.sock.sendall(octets)
+        self.sock.settimeout(0.1)
+
+    # --- acts ------------------------------------------------------------------------
+
+    def answer(self, stage: str, ordinary: str, address: str = "") -> str:
+        """Do what is planned at this stage; return the reply that was given in full."""
+        return self.perform(self.progress.acts(stage, address), ordinary)
+
+    def perform(self, planned: list[str], ordinary: str) -> str:
+        for act in planned:
+            if reply := self.do(act, ordinary):
+                return reply
+        self.write(f"{ordinary}\r\n".encode())
+        return ordinary
+
+    def act(self, stage: str) -> None:
+        """Do what is planned at a stage that has no reply of its own."""
+        for act in self.progress.acts(stage):
+            self.do(act, "250 half")
+
+    def do(self, act: str, ordinary: str) -> str:
+        name, _, argument = act.partition(":")
+        match name:
+            case "drop":
+                raise Gone
+            case "reset":
+                linger = struct.pack("ii", 1, 0)
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                raise Gone
+            case "half":
+                self.write((argument or ordinary[: len(ordinary) // 2]).encode())
+                raise Gone
+            case "stuck":
+                self.write((argument or ordinary[: len(ordinary) // 2]).encode())
+                self.hang(600)
+            case "hang":
+                self.hang(float(argument or 600))
+            case "drip":
+                self.drip(ordinary)
+            case "late":
+                self.server.stopping.wait(float(argument))
+            case "kill" | "freeze":
+                self.signal(signal.SIGKILL if name == "kill" else signal.SIGSTOP)
+            case "hook":
+                self.server.hooks[argument](self.seen)
+            case _:
+                self.write(f"{act}\r\n".encode())
+                return act
+        return ""
+
+    def hang(self, seconds: float) -> None:
+        """Say nothing until the other side leaves; what it sends is kept."""
+        until = time.monotonic() + seconds
+        self.sock.settimeout(0.1)
+        while time.monotonic() < until and not self.server.stopping.is_set():
+            with suppress(TimeoutError, ssl.SSLWantReadError):
+                if not (octets := self.sock.recv(65536)):
+                    break
+                (self.seen.secure if self.secure else self.seen.clear).extend(octets)
+        raise Gone
+
+    def drip(self, ordinary: str) -> None:
+        for octet in (ordinary + " " + "x" * 400 + "\r\n").encode():
+            self.write(bytes([octet]))
+            if self.server.stopping.wait(self.script.drip_seconds):
+                break
+        raise Gone
+
+    def signal(self, number: int) -> None:
+        with suppress(LookupError):
+            os.kill(process_of_peer(self.seen.peer[1]), number)
+
+    # --- the protocol ----------------------------------------------------------------
+
+    def command(self, line: str) -> None:
+        with self.server.changed:
+            self.seen.commands.append((line, self.secure))
+            self.server.changed.notify_all()
+        verb, _, rest = line.partition(" ")
+        match verb.upper():
+            case "EHLO":
+                self.answer("ehlo", self.greeting())
+            case "STARTTLS":
+                self.starttls()
+            case "AUTH":
+                self.login(rest)
+            case "MAIL":
+                self.mail(rest)
+            case "RCPT":
+                self.rcpt(rest)
+            case "DATA":
+                if self.answer("data", "354 go on").startswith("354"):
+                    self.content()
+            case "RSET":
+                self.recipients = []
+                self.write(b"250 2.0.0 ok\r\n")
+            case "QUIT":
+                self.answer("quit", "221 2.0.0 bye")
+                raise Gone
+            case _:
+                self.write(b"500 5.5.2 unknown\r\n")
+
+    def greeting(self) -> str:
+        lines = ["relay.test", *self.script.extensions]
+        if self.script.size is not None:
+            lines.append(f"SIZE {self.script.size}")
+        if self.script.tls == "starttls" and not self.secure:
+            lines.append("STARTTLS")
+        elif self.script.auth:
+            lines.append("AUTH " + " ".join(self.script.auth))
+        return "\r\n".join(
+            [f"250-{line}" for line in lines[:-1]] + [f"250 {lines[-1]}"]
+        )
+
+    def starttls(self) -> None:
+        ready = "220 2.0.0 ready"
+        if self.script.injected:
+            ready += "\r\n" + self.script.injected
+        if self.answer("starttls", ready).startswith("220"):
+            self.buffer = b""
+            self.act("tls")
+            self.handshake()
+
+    def login(self, rest: str) -> None:
+        if planned := self.progress.acts("auth"):
+            self.perform(planned, "235 2.7.0 ok")
+            return
+        mechanism, _, initial = rest.partition(" ")
+        if mechanism.upper() == "PLAIN":
+            _, user, secret = b64decode(initial).decode().split("\0")
+        else:
+            self.write(b"334 VXNlcm5hbWU6\r\n")
+            user = b64decode(self.line()).decode()
+            self.write(b"334 UGFzc3dvcmQ6\r\n")
+            secret = b64decode(self.line()).decode()
+        self.seen.logins.append((user, secret))
+        users = self.script.users
+        known = users is None or users.get(user) == secret
+        self.write(b"235 2.7.0 ok\r\n" if known else b"535 5.7.8 wrong\r\n")
+
+    def mail(self, rest: str) -> None:
+        found = ADDRESS.match(rest)
+        if found is None:
+            self.write(b"501 5.5.4 syntax\r\n")
+            return
+        self.sender, self.parameters, self.recipients = found[1], found[2].strip(), []
+        self.answer("mail", "250 2.1.0 ok")
+
+    def rcpt(self, rest: str) -> None:
+        found = ADDRESS.match(rest)
+        if found is None:
+            self.write(b"501 5.5.4 syntax\r\n")
+            return
+        if self.answer("rcpt", "250 2.1.5 ok", found[1]).startswith("2"):
+            self.recipients.append(found[1])
+
+    def content(self) -> None:
+        read = bytearray(b"\r\n" + (self.buffer or self.more()))
+        self.act("body")
+        while (end := read.find(b"\r\n.\r\n", max(0, len(read) - 70_000))) < 0:
+            read += self.more()
+        self.buffer = bytes(read[end + 5 :])
+        mail = Mail(
+            self.seen.number,
+            self.sender,
+            self.parameters,
+            list(self.recipients),
+            bytes(read[2 : end + 2]),
+        )
+        with self.server.changed:
+            self.server.mails.append(mail)
+            self.server.changed.notify_all()
+        self.take(mail)
+
+    def take(self, mail: Mail) -> None:
+        """Count, then answer: the count stands even if no answer ever leaves."""
+        planned = self.progress.acts("dot")
+        if not refuses(planned):
+            with self.server.changed:
+                for address in mail.recipients:
+                    self.server.copies[(mail.message_id, address)] += 1
+                self.server.changed.notify_all()
+        self.perform(planned, "250 2.0.0 queued")
+
+
+if __name__ == "__main__":
+    from tests.support.smtp_control import main
+
+    main()
