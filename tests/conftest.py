@@ -7,6 +7,7 @@ import pytest
 
 from core import clock, points
 from mailboxes.models import Address, Identity
+from outbound import bell
 from tests.factories import AddressFactory
 
 
@@ -14,6 +15,7 @@ from tests.factories import AddressFactory
 def _clean_process_state() -> Iterator[None]:
     """Leave no planted point and no moved clock behind."""
     yield
+    bell.stop()  # its connection would keep the test database from being dropped
     points.planted.clear()
     clock.offset = timedelta(0)
 

@@ -1,0 +1,240 @@
+"""Real processes for tests: start a worker or a web, wait until it is ready, hurt it.
+
+The fixture ``processes`` ends all that a test started before its rows are removed.
+Import it into the ``conftest.py`` of the folder that needs it.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from django.conf import settings
+from django.db import connection
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READY_SECONDS = 30.0
+
+
+def until(
+    holds: Callable[[], object], *, seconds: float = 15.0, what: str = "the condition"
+) -> None:
+    """Poll until the condition holds; fail by name when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not come true within {seconds} s")
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    """Return a loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def database_url() -> str:
+    """Return the URL of the database that this test run uses."""
+    given = connection.settings_dict
+    user, password = quote(given["USER"] or ""), quote(given["PASSWORD"] or "")
+    host, port = given["HOST"] or "", given["PORT"] or 5432
+    login = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    if host.startswith("/"):
+        return f"postgres://{login}{quote(host, safe='')}:{port}/{given['NAME']}"
+    return f"postgres://{login}{host}:{port}/{given['NAME']}"
+
+
+@dataclass
+class Running:
+    """One started process, leader of its own group, and what it wrote."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    url: str = ""
+
+    @property
+    def pid(self) -> int:
+        """Return the process id."""
+        return self.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether it has not ended."""
+        return self.process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """Return all that it wrote so far."""
+        return self.log.read_text(errors="replace")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to this process alone."""
+        os.kill(self.pid, number)
+
+    def freeze(self) -> None:
+        """Stop it where it stands."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL the whole group, and reap."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait(timeout=10)
+
+    def end(self, *, seconds: float = 10.0) -> float:
+        """SIGTERM; return how many seconds it took to end, or fail."""
+        started = time.monotonic()
+        self.signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"{self.name} did not end in {seconds} s:\n{self.output}")
+        return time.monotonic() - started
+
+
+@dataclass
+class Processes:
+    """Starts processes against the test database, and ends them all."""
+
+    folder: Path
+    started: list[Running] = field(default_factory=list)
+
+    def environment(self, given: Mapping[str, object]) -> dict[str, str]:
+        """Return the environment of a child: this run's, with what a test changes."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PM_", "CELERY", "DJANGO", "PYTEST"))
+        }
+        return {
+            **inherited,
+            "PM_ENV": "local",
+            "PM_DATA_DIR": str(settings.PM_DATA_DIR),
+            "DATABASE_URL": database_url(),
+            "CELERY_BROKER_URL": "memory://",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(ROOT),
+            **{name: str(value) for name, value in given.items()},
+        }
+
+    def run(
+        self,
+        name: str,
+        command: list[str],
+        environment: Mapping[str, object],
+        *,
+        pass_fds: tuple[int, ...] = (),
+    ) -> Running:
+        """Start any command."""
+        log = self.folder / f"{len(self.started)}-{name}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=self.environment(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.folder,
+                pass_fds=pass_fds,
+            )
+        running = Running(name, process, log)
+        self.started.append(running)
+        return running
+
+    def worker(
+        self,
+        *,
+        threads: int = 4,
+        planted: str = "",
+        arguments: tuple[str, ...] = (),
+        wait: bool = True,
+        **environment: object,
+    ) -> Running:
+        """Start a worker process and wait until it takes tasks."""
+        reading, writing = os.pipe()
+        try:
+            running = self.run(
+                "worker",
+                [
+                    *(sys.executable, "-m", "tests.support.planted", "worker"),
+                    *("--pool", "threads", "--concurrency", str(threads)),
+                    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+                    *("--hostname", f"w{len(self.started)}@%h", "--loglevel", "INFO"),
+                    *arguments,
+                ],
+                {
+                    "PM_READY_FD": writing,
+                    "PM_TEST_PLANTED": planted,
+                    **environment,
+                },
+                pass_fds=(writing,),
+            )
+        finally:
+            os.close(writing)
+        with os.fdopen(reading, "rb") as ready:
+            if wait and not ready.read(1):
+                pytest.fail(f"the worker did not start:\n{running.output}")
+        return running
+
+    def web(
+        self, *, threads: int = 8, planted: str = "", **environment: object
+    ) -> Running:
+        """Start a web process and wait until it answers."""
+        port = free_port()
+        running = self.run(
+            "web",
+            [
+                *(sys.executable, "-m", "granian", "--interface", "wsgi"),
+                *("--http", "1", "--no-ws", "--blocking-threads", str(threads)),
+                *("--workers-kill-timeout", "7", "--host", "127.0.0.1"),
+                *("--port", str(port), "tests.support.planted_wsgi:application"),
+            ],
+            {"PM_TEST_PLANTED": planted, **environment},
+        )
+        running.url = f"http://127.0.0.1:{port}"
+        until(
+            lambda: _answers(running),
+            seconds=READY_SECONDS,
+            what="an answer of the web process",
+        )
+        return running
+
+    def end_all(self) -> None:
+        """Kill what is left, frozen or not."""
+        for running in reversed(self.started):
+            running.kill()
+
+
+def _answers(running: Running) -> bool:
+    if not running.is_alive:
+        pytest.fail(f"the web process ended:\n{running.output}")
+    try:
+        httpx.get(f"{running.url}/health", timeout=2)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+@pytest.fixture
+def processes(transactional_db: None, tmp_path: Path) -> Iterator[Processes]:
+    """Start real processes; they are all gone before the test's rows are."""
+    found = Processes(tmp_path)
+    yield found
+    found.end_all()
