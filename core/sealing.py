@@ -10,9 +10,12 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 VERSION = "pm1"
 
@@ -66,6 +69,30 @@ class Sealer:
             )
         except (ValueError, KeyError, InvalidTag) as error:
             raise SealBroken(place.table) from error
+
+
+def sealer() -> Sealer:
+    """Return the sealer of this deployment's master keys, as the settings name them.
+
+    Raises ImproperlyConfigured if the active slot is empty or both hold one key.
+    """
+    return _sealer_of(
+        settings.PM_MASTER_KEY, settings.PM_MASTER_KEY_B, settings.PM_MASTER_KEY_ACTIVE
+    )
+
+
+@cache
+def _sealer_of(slot_a: bytes, slot_b: bytes, active: str) -> Sealer:
+    keys = {slot: key for slot, key in (("a", slot_a), ("b", slot_b)) if key}
+    if active not in keys:
+        raise ImproperlyConfigured(
+            f"config_invalid: PM_MASTER_KEY_ACTIVE names the empty slot {active}."
+        )
+    if slot_a == slot_b:
+        raise ImproperlyConfigured(
+            "config_invalid: PM_MASTER_KEY_B is the same key as PM_MASTER_KEY."
+        )
+    return Sealer(keys, active=active)
 
 
 def keyed_hash(key: bytes, value: str) -> str:

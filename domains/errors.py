@@ -1,0 +1,11 @@
+"""Why a domain cannot be added."""
+
+from core.errors import PylotaError
+
+
+class DomainExists(PylotaError):
+    """Somebody holds the name already; the answer never says who."""
+
+    code = "domain_exists"
+    status = 409
+    fix = "Use another domain, or the tenant that holds this one."

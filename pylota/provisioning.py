@@ -1,0 +1,110 @@
+"""Everything that a first send needs, made or found in one transaction."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+
+from core.clock import database_now
+from domains.models import Domain
+from domains.relay import RelaySettings
+from domains.services import ensure_platform_domain, ensure_relay_domain
+from domains.statuses import READY
+from mailboxes.key_services import create_key
+from mailboxes.models import Address, Identity
+from mailboxes.provisioning import (
+    ensure_identity,
+    ensure_platform_address,
+    ensure_primary_address,
+    ensure_tenant,
+)
+from mailboxes.statuses import TenantMode
+from quota.provisioning import open_account
+
+OWNER_NAME: Final = "The operator"
+PLATFORM_KEY_LIFE: Final = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """What ``manage.py provision --json`` prints; the key is a new one each time."""
+
+    tenant_id: str
+    identity_id: str
+    address: str
+    domain_id: str
+    api_key: str = field(repr=False)
+    base_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelayDomain:
+    """A domain to send from, and its relay; None keeps the relay it has."""
+
+    name: str
+    relay: RelaySettings | None
+
+
+@transaction.atomic(durable=True)
+def provision(
+    *, tenant: str, mode: TenantMode, username: str, own_domain: RelayDomain | None
+) -> Provisioned:
+    """Make or find a tenant, an identity that can send, its address, and a new key.
+
+    With a domain, the identity's primary address is on it; it is taken as proved in
+    the local environment only. Raises the refusals of each part.
+    """
+    platform = ensure_platform_domain()
+    owner = ensure_tenant(tenant, mode=mode)
+    open_account(owner.id)
+    identity = ensure_identity(
+        owner,
+        username,
+        owner_name=OWNER_NAME,
+        owner_email=f"postmaster@{settings.PM_PLATFORM_DOMAIN}",
+    )
+    address = ensure_platform_address(
+        identity, domain_id=platform.id, name=platform.name
+    )
+    domain = platform
+    if own_domain is not None:
+        domain, address = _own_domain(identity, own_domain)
+    made = create_key(name=f"provision {identity.username}", tenant=owner)
+    return Provisioned(
+        tenant_id=owner.id,
+        identity_id=identity.id,
+        address=address.address,
+        domain_id=domain.id,
+        api_key=made.secret,
+        base_url=base_url(),
+    )
+
+
+def _own_domain(identity: Identity, wanted: RelayDomain) -> tuple[Domain, Address]:
+    domain = ensure_relay_domain(
+        identity.tenant_id, wanted.name, wanted.relay, proved=settings.LOCAL
+    )
+    address = ensure_primary_address(
+        identity,
+        domain_id=domain.id,
+        name=domain.name,
+        is_ready=domain.state in READY,
+    )
+    return domain, address
+
+
+@transaction.atomic(durable=True)
+def provision_platform_key() -> str:
+    """Return a new platform key with every scope, which ends after 24 h."""
+    ends_at = database_now() + PLATFORM_KEY_LIFE
+    return create_key(name="first platform key", expires_at=ends_at).secret
+
+
+def base_url() -> str:
+    """Return where this deployment answers."""
+    if settings.LOCAL:
+        host = settings.PM_API_HOST
+        return f"http://{host}" if ":" in host else f"http://{host}:8000"
+    return f"https://{settings.PM_API_HOST}"
