@@ -16,7 +16,7 @@ from outbound.models import LedgerEntry
 from quota.models import Allowance
 from tests.factories import QueuedMessageFactory, key_hash_of
 from tests.support.database import database_url
-from tests.support.invariants import Copies, broken
+from tests.support.invariants import Copies, books, broken, unsettled
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,9 +24,9 @@ ONE_COPY = {("k-1", "jo@example.net"): 1}
 
 
 @pytest.fixture
-def direct() -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the accountant's own."""
-    with psycopg.connect(database_url(), autocommit=True) as connection:
+def direct(sent: Message) -> Iterator[psycopg.Connection[Any]]:
+    """The tenant's books."""
+    with books(database_url(), [sent.tenant_id]) as connection:
         yield connection
 
 
@@ -132,3 +132,12 @@ def test_an_attempt_left_open_and_a_hold_left_behind_are_found(
     assert "a hold of a message that is not queued" in breaches
     assert "whose held is not" in breaches
     assert "an attempt without an end" in breaches
+
+
+def test_the_books_of_a_tenant_show_nobody_else_s_rows(
+    sent: Message, direct: psycopg.Connection[Any]
+) -> None:
+    stranger = QueuedMessageFactory.create()
+    assert stranger.tenant_id != sent.tenant_id
+    assert unsettled(direct) == 0
+    assert broken(direct, {"k-1": sent.public_id}, ONE_COPY) == []

@@ -10,10 +10,12 @@ the header ``X-Test-Key``, which the test gives each send.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 
 KEY_HEADER = "X-Test-Key"
 Copies = Mapping[tuple[str, str], int]
@@ -70,6 +72,30 @@ NO_SUCH_ROWS: Mapping[str, LiteralString] = {
         SELECT m.id FROM messages m WHERE m.direction = 'outbound' AND NOT EXISTS
           (SELECT 1 FROM idempotency i WHERE i.message_id = m.id)""",
 }
+
+
+BOOKS = (
+    *("messages", "deliveries", "attempts", "outbound_state", "idempotency"),
+    *("events", "holds", "allowances"),
+)
+
+
+@contextmanager
+def books(
+    database_url: str, tenants: Sequence[str]
+) -> Iterator[psycopg.Connection[Any]]:
+    """Open the books of these tenants: a connection that sees nobody else's rows."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for table in BOOKS:
+            connection.execute(
+                sql.SQL(
+                    "CREATE TEMP VIEW {table} AS SELECT * FROM public.{table}"
+                    " WHERE tenant_id = ANY ({tenants})"
+                ).format(
+                    table=sql.Identifier(table), tenants=sql.Literal(list(tenants))
+                )
+            )
+        yield connection
 
 
 def broken(
@@ -137,8 +163,8 @@ def _of_outcomes(
 
 
 def _of_rows(connection: psycopg.Connection[Any]) -> Iterable[str]:
-    for what, sql in NO_SUCH_ROWS.items():
-        if rows := connection.execute(sql).fetchall():
+    for what, statement in NO_SUCH_ROWS.items():
+        if rows := connection.execute(statement).fetchall():
             yield f"I4: {what}: {rows[:5]}"
 
 

@@ -9,14 +9,19 @@ from itertools import count
 from typing import Any
 
 import httpx
-import psycopg
 
 from domains.relay import RelaySettings
 from mailboxes.models import Message
 from mailboxes.statuses import TenantMode
 from pylota.provisioning import Provisioned, RelayDomain, provision
 from tests.support.database import database_url
-from tests.support.invariants import KEY_HEADER, Copies, assert_unbroken, unsettled
+from tests.support.invariants import (
+    KEY_HEADER,
+    Copies,
+    assert_unbroken,
+    books,
+    unsettled,
+)
 from tests.support.processes import until
 from tests.support.smtp_server import SmtpServer
 
@@ -129,11 +134,18 @@ def key_of(content: bytes) -> str:
 
 
 def settle(
-    *clients: Client, relays: Sequence[SmtpServer], seconds: float = 20.0
+    *clients: Client,
+    relays: Sequence[SmtpServer],
+    seconds: float = 20.0,
+    url: str | None = None,
 ) -> Copies:
-    """Wait until nothing is queued, then hold everything against the invariants."""
+    """Wait until nothing is queued, then hold everything against the invariants.
+
+    Returns the copies that came. ``url`` is the database's, if not the tests' own.
+    """
     accepted = {key: id_ for client in clients for key, id_ in client.accepted.items()}
-    with psycopg.connect(database_url(), autocommit=True) as direct:
+    tenants = [client.account.tenant_id for client in clients]
+    with books(url or database_url(), tenants) as direct:
         until(
             lambda: unsettled(direct) == 0,
             seconds=seconds,
