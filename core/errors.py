@@ -59,6 +59,22 @@ class InvalidRequest(PylotaError):
         return cls(message, errors=[FieldError(path, message)])
 
 
+class AddressInvalid(PylotaError):
+    """What was given as an address is none (RFC 5321 section 4.1.2)."""
+
+    code = "address_invalid"
+    status = 400
+    fix = "Use an address of the form name@example.com, at most 254 octets long."
+
+
+class AddressUnsupported(PylotaError):
+    """The part before the ``@`` is not ASCII; most mail servers cannot take it."""
+
+    code = "address_unsupported"
+    status = 400
+    fix = "Use the recipient's ASCII address; the domain may hold any script."
+
+
 class Unauthenticated(PylotaError):
     """No usable API key; the same answer for every cause."""
 
@@ -184,6 +200,10 @@ class Unavailable(PylotaError):
     status = 503
     retryable = True
     fix = "Repeat in a few seconds with the same Idempotency-Key."
+
+
+class ObjectStoreAway(Unavailable):
+    """The object store failed, or did not answer within 10 s."""
 
 
 class DeadlinePassed(PylotaError):
