@@ -145,10 +145,7 @@ def settle_status(
     keep = statuses.count(DeliveryStatus.QUEUED) if after == before else 0
     left_queue = before == MessageStatus.QUEUED and after != before
     if after != before:
-        message.status = after
-        message.reason = reason or message.reason
-        message.updated_at = now
-        message.save(update_fields=["status", "reason", "updated_at"])
+        _write_status(message, before, after, reason=reason, now=now)
     if left_queue:
         OutboundState.objects.filter(message=message).delete()
         release_thread(message)
@@ -163,6 +160,20 @@ def settle_status(
     if after == before:
         return []
     return announcements.of_status(message, leaves_queue=left_queue, detail=detail)
+
+
+def _write_status(
+    message: Message,
+    before: MessageStatus,
+    after: MessageStatus,
+    *,
+    reason: str | None,
+    now: datetime,
+) -> None:
+    unchanged = Message.objects.filter(key=message.key, status=before)
+    if not unchanged.update(status=after, reason=reason, updated_at=now):
+        raise RuntimeError(f"{message.public_id} changed under its own lock")
+    message.status, message.reason, message.updated_at = after, reason, now
 
 
 def release_thread(message: Message) -> None:

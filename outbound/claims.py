@@ -33,6 +33,7 @@ from outbound.transports.base import (
     ClaimLost,
     OutgoingMessage,
     Phase,
+    Rejected,
     RetryClass,
     TransportResult,
 )
@@ -86,7 +87,7 @@ def claim(message_id: str) -> Claim | None:
             committing = True
     except AWAY:
         connection.close()
-        if not committing or not _stands(token):
+        if not committing or not _stands(message_id, token):
             raise
     return taken
 
@@ -180,8 +181,13 @@ def _write(
     )
 
 
-def _stands(token: UUID) -> bool:
-    """Tell, on a new connection, whether a claim's COMMIT took effect."""
+@transaction.atomic(durable=True)
+def _stands(message_id: str, token: UUID) -> bool:
+    """Tell, on a new connection, whether a claim's COMMIT took effect.
+
+    Its locks are waited for first: the server may still be committing.
+    """
+    lock_message(message_id)
     return OutboundState.objects.filter(claim_token=token).exists()
 
 
@@ -213,7 +219,7 @@ def record(claim: Claim, result: TransportResult) -> None:
     pause = 0.1
     while True:
         try:
-            outcome = _record(claim, result)
+            _record(claim, result)
         except AWAY as error:
             log.warning(
                 "record_delayed",
@@ -226,25 +232,24 @@ def record(claim: Claim, result: TransportResult) -> None:
             pause = min(pause * 2, MOST_PAUSE)
         else:
             break
-    if outcome is not None and outcome.issue is not None:
-        note_issue(claim.domain_id, outcome.issue)
+    if isinstance(result, Rejected) and result.issue is not None:
+        note_issue(claim.domain_id, result.issue)
 
 
 @transaction.atomic(durable=True)
-def _record(claim: Claim, result: TransportResult) -> Outcome | None:
+def _record(claim: Claim, result: TransportResult) -> None:
     message = lock_message(claim.message_id)
     if message is None:
-        return None
+        return
     now = database_now()
     outcome = outcome_of(result, queued=claim.outgoing.recipients)
     if not _close_attempt(claim, outcome, now=now):
-        return None
+        return
     state = OutboundState.objects.filter(message=message, claim_token=claim.token)
     if (held := state.first()) is None:
         settle_late(message, outcome, recipients=claim.outgoing.recipients, now=now)
     else:
         settle(message, held, outcome, provider=claim.provider, now=now)
-    return outcome
 
 
 def _close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:

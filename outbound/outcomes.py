@@ -39,7 +39,6 @@ class Outcome:
     reason: str | None = None
     code: str | None = None
     detail: str | None = None
-    issue: str | None = None
     provider_message_id: str | None = None
     rfc_message_id: str | None = None
 
@@ -98,7 +97,6 @@ def _rejected(result: Rejected, queued: Collection[str]) -> Outcome:
         reason=str(result.reason),
         code=result.code,
         detail=result.detail,
-        issue=result.issue,
     )
 
 

@@ -166,7 +166,10 @@ def _back_off(
     message: Message, state: OutboundState, *, until: datetime, now: datetime
 ) -> None:
     """Let the message wait: claim and thread are let go, its hold is kept longer."""
-    OutboundState.objects.filter(message=message, claim_token=state.claim_token).update(
+    unchanged = OutboundState.objects.filter(
+        message=message, claim_token=state.claim_token
+    )
+    waiting = unchanged.update(
         claim_token=None,
         claimed_at=None,
         dispatch_at=until,
@@ -175,6 +178,8 @@ def _back_off(
         backoff_n=state.backoff_n + 1,
         backoff_first_at=state.backoff_first_at or now,
     )
+    if not waiting:
+        raise RuntimeError(f"{message.public_id} lost its queue row under its lock")
     release_thread(message)
     quota.extend(message.tenant_id, ref=message.public_id, until=until)
 

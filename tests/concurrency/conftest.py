@@ -1,0 +1,15 @@
+"""What the race tests share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.racers import Racers
+
+
+@pytest.fixture
+def racers(transactional_db: None) -> Iterator[Racers]:
+    """Eight threads that start together."""
+    threads = Racers(8)
+    yield threads
+    threads.close()
