@@ -1,9 +1,9 @@
 """Canonical JSON and the hashes made from it (the page, "Idempotency fingerprint").
 
 Numbers are written as serde_json writes the values that it reads: integers that fit 64
-bits as they are, all others as the nearest double in its shortest form (``1e16``, ``1.0``,
-``0.00001``, ``-0.0``). Two differences remain: Python reads ``-0`` as the integer ``0``,
-and rounds every decimal exactly.
+bits as they are, all others as the nearest double in its shortest form (``1e16``,
+``0.00001``, ``1.0``, ``-0.0``). Two differences remain: Python reads ``-0`` as the
+integer ``0``, and rounds every decimal exactly.
 """
 
 import hashlib
