@@ -88,7 +88,6 @@ class Slots:
         with self._lock:
             if not waiter.answered.is_set():
                 self._waiting.remove(waiter)
-                self._serve()  # those it held to their half may go on
             return waiter.slot
 
     def close(self) -> None:
