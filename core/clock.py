@@ -4,10 +4,10 @@ Instants that two processes compare come from here, asked after the lock that de
 (architecture section 3). A host's own clock only measures durations.
 """
 
-import time
 from datetime import UTC, datetime, timedelta
 
 from core.database import fetch_one
+from core.elapsed import elapsed_clock as elapsed_clock
 
 offset = timedelta(0)
 """Added to every instant; moved by tests only."""
@@ -27,12 +27,3 @@ def to_milliseconds(instant: datetime) -> datetime:
     """Cut an aware instant to milliseconds, in UTC: the form that is stored."""
     instant = instant.astimezone(UTC)
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
-
-
-def elapsed_clock() -> float:
-    """Return seconds that also pass while the machine is suspended.
-
-    Only differences mean anything. ``CLOCK_BOOTTIME`` where there is one.
-    """
-    clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock_id)
