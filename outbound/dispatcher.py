@@ -56,10 +56,15 @@ class _Persistent(threading.Thread):
 
 
 class Dispatcher(_Persistent):
-    """Rings what is due: when the bell is heard, and once a second in any case."""
+    """Rings what is due: when the bell is heard, and once a second in any case.
 
-    def __init__(self) -> None:
+    ``at_end`` runs in its thread, within a second of the process beginning to end: a
+    signal handler may take no lock.
+    """
+
+    def __init__(self, *, at_end: Callable[[], None] | None = None) -> None:
         super().__init__("dispatcher")
+        self._at_end = at_end
         self._session: psycopg.Connection[Any] | None = None
 
     def turn(self) -> None:
@@ -69,6 +74,11 @@ class Dispatcher(_Persistent):
 
     def close(self) -> None:
         """Stop listening."""
+        self._hang_up()
+        if self._at_end is not None:
+            self._at_end()
+
+    def _hang_up(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -83,7 +93,7 @@ class Dispatcher(_Persistent):
             for _ in self._session.notifies(timeout=0):
                 pass  # one look serves all that have rung by now
         except Exception:
-            self.close()
+            self._hang_up()
             raise
 
 

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from outbound import alarms, dispatch
+from outbound import alarms, dispatch, purge
 from outbound.deliver import deliver
 
 
@@ -22,3 +22,9 @@ def dispatch_due() -> None:
 def sweep_claims() -> None:
     """Make claims that ran out uncertain: the claim alarm."""
     alarms.sweep_claims()
+
+
+@shared_task(name="outbound.purge_ledger")
+def purge_ledger() -> None:
+    """Forget keys whose time has ended and whose sends are settled."""
+    purge.purge_ledger()

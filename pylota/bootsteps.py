@@ -17,7 +17,7 @@ from click import Option
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from outbound import alarms, dispatch
+from outbound import alarms, dispatch, slots
 from outbound.dispatcher import Alarms, Dispatcher
 from pylota.checks import verify_session
 
@@ -60,7 +60,7 @@ class Dispatching(bootsteps.StartStopStep):
             dispatch.reset_rung()
         # claims first: freeing them must not wait for a broker that hangs
         self._threads = (
-            Dispatcher(),
+            Dispatcher(at_end=_grant_no_slot),
             Alarms(alarms.sweep_claims, dispatch.dispatch_due),
         )
         for thread in self._threads:
@@ -116,6 +116,11 @@ class EarlySignals(bootsteps.StartStopStep):
         """Tick, where there is an event loop."""
         if parent.hub is not None:
             parent.hub.timer.call_repeatedly(HUB_TICK_SECONDS, _nothing)
+
+
+def _grant_no_slot() -> None:
+    """Send away whoever waits for a slot: a claim would come too late."""
+    slots.process_slots().close()
 
 
 def _nothing() -> None:

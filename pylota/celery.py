@@ -94,6 +94,8 @@ app.conf.update(
     beat_schedule={
         "dispatch alarm": every("outbound.dispatch_due", settings.PM_ALARM_SECONDS),
         "claim alarm": every("outbound.sweep_claims", settings.PM_ALARM_SECONDS),
+        "hold sweep": every("quota.sweep_holds", 30),
+        "ledger purge": every("outbound.purge_ledger", DAY),
     },
 )
 # Celery closes every connection around each task unless it may use them this often

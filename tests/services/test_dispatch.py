@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from celery import current_app
 from kombu.exceptions import OperationalError
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 
 from core.clock import database_now
 from core.ids import new_id
@@ -123,7 +123,7 @@ def test_more_than_one_batch_is_rung_until_none_is_left(
 
 
 def test_at_most_the_ring_ahead_stands_rung_and_unclaimed(
-    rings: Rings, settings: SettingsWrapper
+    rings: Rings, settings: Settings
 ) -> None:
     # Given ten due messages, and a limit of four
     settings.PM_RING_AHEAD = 4
@@ -141,7 +141,7 @@ def test_at_most_the_ring_ahead_stands_rung_and_unclaimed(
 
 
 def test_rings_that_got_lost_are_repeated_even_at_the_limit(
-    rings: Rings, settings: SettingsWrapper
+    rings: Rings, settings: Settings
 ) -> None:
     # Given as many rung messages as may be, whose rings were lost with the broker
     settings.PM_RING_AHEAD = 3
