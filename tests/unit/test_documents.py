@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from pylota.states_doc import states_document
+
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = re.compile(r"(PM_[A-Z0-9_]+|DATABASE_URL|CELERY_BROKER_URL)")
 
@@ -48,3 +50,22 @@ def test_every_variable_is_explained() -> None:
     bare = [name for name, lines in documented().items() if not lines]
 
     assert bare == []
+
+
+def test_the_page_of_states_is_what_the_tables_say() -> None:
+    assert (ROOT / "docs" / "states.md").read_text() == states_document()
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    links = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        if "://" not in target
+    ]
+
+    broken = [f"{p.name}: {t}" for p, t in links if not (p.parent / t).exists()]
+
+    assert pages
+    assert broken == []
