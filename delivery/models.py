@@ -184,6 +184,7 @@ class ProviderEvent(models.Model):
     received_at = created_at()
     state = models.TextField(choices=InboxState, db_default=InboxState.PENDING)
     due_at = models.DateTimeField(null=True, blank=True)
+    rung_at = models.DateTimeField(null=True, blank=True)
     attempts = models.IntegerField(db_default=0)
     message = models.ForeignKey(
         Message,
@@ -214,7 +215,12 @@ class ProviderEvent(models.Model):
                 fields=["due_at"],
                 condition=Q(due_at__isnull=False),
                 name="provider_events_due",
-            )
+            ),
+            models.Index(
+                fields=["rung_at"],
+                condition=Q(rung_at__isnull=False, due_at__isnull=False),
+                name="provider_events_rung",
+            ),
         ]
 
     def __str__(self) -> str:

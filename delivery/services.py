@@ -158,7 +158,8 @@ def _put_off(inbox_id: str, *, now: datetime) -> InboxState:
     row = ProviderEvent.objects.get(id=inbox_id)
     row.due_at = now + LOOK_AGAIN_AFTER
     row.attempts += 1
-    row.save(update_fields=["due_at", "attempts"])
+    row.rung_at = None
+    row.save(update_fields=["due_at", "rung_at", "attempts"])
     return InboxState.PENDING
 
 
@@ -166,7 +167,7 @@ def _mark(
     inbox_id: str, state: InboxState, message: Message | None = None
 ) -> InboxState:
     ProviderEvent.objects.filter(id=inbox_id, state=InboxState.PENDING).update(
-        state=state, due_at=None, message=message
+        state=state, due_at=None, rung_at=None, message=message
     )
     return state
 

@@ -1,9 +1,12 @@
 """What is known, at claim time, of who sends a message and from which domain."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.conf import settings
 
+from core import clock
+from core.database import fetch_one
 from core.sealing import SealBroken
 from domains.models import Domain
 from domains.services import relay_of
@@ -24,6 +27,37 @@ class Sender:
     domain_id: str
     domain_name: str
     relay: Relay | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What is known of a message before its claim: who shares a socket's slots."""
+
+    domain: str
+    needs_slot: bool
+
+
+def waiting(message_id: str) -> Waiting | None:
+    """Return what a ring is about, or None if no call can be due: asked cheaply.
+
+    None for a message that is not queued, is claimed, or waits for its back-off, so
+    that a doubled ring takes no slot. The claim asks all of it again under its locks.
+    """
+    row = fetch_one(
+        "SELECT split_part(m.from_address, '@', 2), t.mode FROM outbound_state s"
+        " JOIN messages m ON m.pk = s.message_pk JOIN tenants t ON t.id = m.tenant_id"
+        " WHERE m.id = %(message)s AND coalesce("
+        "  s.claimed_at <= clock_timestamp() + %(clock_offset)s - %(claim)s, true)"
+        " AND coalesce(s.retry_at <= clock_timestamp() + %(clock_offset)s, true)",
+        {
+            "message": message_id,
+            "clock_offset": clock.offset,
+            "claim": timedelta(seconds=settings.PM_CLAIM_SECONDS),
+        },
+    )
+    if row is None:
+        return None
+    return Waiting(domain=row[0], needs_slot=row[1] != TenantMode.TEST)
 
 
 def sender_of(message: Message) -> Sender:

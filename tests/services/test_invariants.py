@@ -13,7 +13,7 @@ from delivery.statuses import DeliveryStatus
 from mailboxes.models import Event, Message
 from mailboxes.statuses import EventOwner, MessageStatus, Operation
 from outbound.models import LedgerEntry
-from quota.models import Allowance
+from quota.models import Allowance, Hold
 from tests.factories import QueuedMessageFactory, key_hash_of
 from tests.support.database import database_url
 from tests.support.invariants import Copies, books, broken, unsettled
@@ -45,7 +45,8 @@ def sent(db: None) -> Message:
     )
     OutboundState.objects.all().delete()
     Delivery.objects.update(status=DeliveryStatus.SUBMITTED, charged_at=database_now())
-    Allowance.objects.update(used=1)
+    Hold.objects.all().delete()
+    Allowance.objects.update(used=1, held=0)
     Message.objects.update(status=MessageStatus.SUBMITTED)
     announce(message, seq=1)
     return message

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote
 
 import httpx
 import pytest
 from django.conf import settings
-from django.db import connection
+
+from tests.support.database import database_url
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_SECONDS = 30.0
@@ -42,17 +42,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def database_url() -> str:
-    """Return the URL of the database that this test run uses."""
-    given = connection.settings_dict
-    user, password = quote(given["USER"] or ""), quote(given["PASSWORD"] or "")
-    host, port = given["HOST"] or "", given["PORT"] or 5432
-    login = f"{user}:{password}@" if password else f"{user}@" if user else ""
-    if host.startswith("/"):
-        return f"postgres://{login}{quote(host, safe='')}:{port}/{given['NAME']}"
-    return f"postgres://{login}{host}:{port}/{given['NAME']}"
 
 
 @dataclass

@@ -1,0 +1,127 @@
+"""The two threads of a worker process that keep the queue and the claims moving.
+
+Neither depends on the pool, and no exception ends either.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+from django.db import close_old_connections, connection
+from psycopg.conninfo import conninfo_to_dict
+
+from outbound import bell, dispatch
+
+LOOK_SECONDS: Final = 1.0
+"""How long a dispatcher waits for the bell before it looks by itself."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Persistent(threading.Thread):
+    """A daemon thread that does one thing again and again until it is stopped."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Turn until stopped; an exception costs one turn."""
+        while not self.stopping.is_set() and not dispatch.Closing.is_set:
+            try:
+                close_old_connections()
+                self.turn()
+            except Exception as error:
+                # the text of a driver's error may hold an address or a value
+                logger.warning("%s_failed %s", self.name, type(error).__name__)
+                close_old_connections()
+                self.stopping.wait(LOOK_SECONDS)
+        connection.close()
+        self.close()
+
+    def turn(self) -> None:
+        """Do it once."""
+
+    def close(self) -> None:
+        """Let go of what the thread holds."""
+
+    def stop(self, *, seconds: float = 10.0) -> None:
+        """End the thread after its turn, and wait for it."""
+        self.stopping.set()
+        if self.is_alive():
+            self.join(timeout=seconds)
+
+
+class Dispatcher(_Persistent):
+    """Rings what is due: when the bell is heard, and once a second in any case.
+
+    ``at_end`` runs in its thread, within a second of the process beginning to end: a
+    signal handler may take no lock.
+    """
+
+    def __init__(self, *, at_end: Callable[[], None] | None = None) -> None:
+        super().__init__("dispatcher")
+        self._at_end = at_end
+        self._session: psycopg.Connection[Any] | None = None
+
+    def turn(self) -> None:
+        """Ring all that is due, then wait for the bell or for a second."""
+        dispatch.dispatch_due()
+        self._wait()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._hang_up()
+        if self._at_end is not None:
+            self._at_end()
+
+    def _hang_up(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _wait(self) -> None:
+        try:
+            if self._session is None:
+                self._session = listening_session()
+                return  # a bell may have rung before we listened: look once more
+            for _ in self._session.notifies(timeout=LOOK_SECONDS, stop_after=1):
+                pass
+            for _ in self._session.notifies(timeout=0):
+                pass  # one look serves all that have rung by now
+        except Exception:
+            self._hang_up()
+            raise
+
+
+class Alarms(_Persistent):
+    """Runs the given alarms every ``PM_ALARM_SECONDS``, whatever else stands still."""
+
+    def __init__(self, *alarms: Callable[[], object]) -> None:
+        super().__init__("alarms")
+        self._alarms = alarms
+
+    def turn(self) -> None:
+        """Run each alarm, then wait; one that fails does not keep the next from it."""
+        for alarm in self._alarms:
+            if self.stopping.is_set() or dispatch.Closing.is_set:
+                return
+            try:
+                alarm()
+            except Exception as error:
+                logger.warning("alarm_failed %s", type(error).__name__)
+                close_old_connections()
+        self.stopping.wait(settings.PM_ALARM_SECONDS)
+
+
+def listening_session() -> psycopg.Connection[Any]:
+    """Open the connection that hears the bell: direct, since a pooler drops LISTEN."""
+    parameters = bell.session_parameters()
+    if settings.PM_LISTEN_DATABASE_URL:
+        parameters |= conninfo_to_dict(settings.PM_LISTEN_DATABASE_URL)
+    session = psycopg.connect(**parameters, autocommit=True)
+    session.execute(f"LISTEN {bell.CHANNEL}")
+    return session

@@ -1,0 +1,40 @@
+"""Which transport makes a call: a table from the claim's provider to one way out."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from django.conf import settings
+
+from mailboxes.statuses import Provider
+from outbound.claims import Claim
+from outbound.transports.base import MailTransport
+from outbound.transports.simulator import SimulatorTransport
+from outbound.transports.smtp import SmtpTransport
+
+
+def transport_for(claim: Claim) -> MailTransport:
+    """Return the transport for a claim; raises KeyError for a provider without one."""
+    return TRANSPORTS[Provider(claim.provider)]()
+
+
+def smtp() -> SmtpTransport:
+    """Return the relay transport, as this deployment's settings want it."""
+    return SmtpTransport(
+        ehlo_name=settings.PM_API_HOST,
+        connect_seconds=settings.PM_SMTP_CONNECT_SECONDS,
+        command_seconds=settings.PM_SMTP_COMMAND_SECONDS,
+        final_seconds=settings.PM_SMTP_FINAL_SECONDS,
+        allow_private=settings.LOCAL,
+        ca_file=settings.PM_RELAY_CA_FILE or None,
+        refused_hosts=(
+            ()
+            if settings.LOCAL
+            else (settings.PM_API_HOST, settings.PM_PLATFORM_DOMAIN)
+        ),
+    )
+
+
+TRANSPORTS: Final[Mapping[Provider, Callable[[], MailTransport]]] = {
+    Provider.SMTP: smtp,
+    Provider.SIMULATOR: SimulatorTransport,
+}

@@ -1,0 +1,142 @@
+"""What a worker process does beside its tasks: dispatcher, alarms, clock, an early end.
+
+Celery's own ``stop`` comes seconds after the signal; the flag that forbids new rings
+and claims is set inside the signal handler.
+"""
+
+import logging
+import os
+import sys
+import threading
+from typing import Any, Final
+
+from celery import bootsteps
+from celery.beat import Scheduler, Service
+from celery.signals import worker_ready, worker_shutting_down
+from click import Option
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from outbound import alarms, dispatch, slots
+from outbound.dispatcher import Alarms, Dispatcher
+from pylota.checks import verify_session
+
+HUB_TICK_SECONDS: Final = 0.5
+"""An idle event loop sleeps up to 10 s and sees SIGTERM late; this wakes it up."""
+
+READY_FD: Final = "PM_READY_FD"
+"""Names the pipe on which whoever started this process hears that it takes tasks."""
+
+logger = logging.getLogger(__name__)
+
+BEAT_OPTION: Final = Option(
+    ["--beat-thread"], is_flag=True, help="Run beat as a thread of this worker."
+)
+
+
+class SessionCheck(bootsteps.Step):
+    """Refuses to start on a database session that breaks the promises."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        try:
+            verify_session()
+        except ImproperlyConfigured as error:
+            sys.exit(str(error))
+
+
+class Dispatching(bootsteps.StartStopStep):
+    """The dispatcher's and the alarms' threads."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self._threads: tuple[Dispatcher | Alarms, ...] = ()
+
+    def start(self, parent: Any) -> None:
+        """Start both; over ``memory://`` what was rung before is due again first."""
+        if settings.CELERY_BROKER_URL.startswith("memory:"):
+            dispatch.reset_rung()
+        # claims first: freeing them must not wait for a broker that hangs
+        self._threads = (
+            Dispatcher(at_end=_grant_no_slot),
+            Alarms(alarms.sweep_claims, dispatch.dispatch_due),
+        )
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, parent: Any) -> None:
+        """End both."""
+        dispatch.Closing.is_set = True
+        for thread in self._threads:
+            thread.stop()
+
+    terminate = stop
+
+
+class BeatThread(bootsteps.StartStopStep):
+    """Beat inside this worker, where asked; it keeps no file."""
+
+    requires = (Dispatching,)
+
+    def __init__(self, parent: Any, beat_thread: bool = False, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.enabled = beat_thread
+        self._service: Service | None = None
+
+    def start(self, parent: Any) -> None:
+        """Start it."""
+        self._service = Service(parent.app, scheduler_cls=Scheduler, max_interval=1)
+        threading.Thread(target=self._run, name="beat", daemon=True).start()
+
+    def stop(self, parent: Any) -> None:
+        """Ask it to end; nothing of it needs to be saved."""
+        if self._service is not None:
+            self._service.stop(wait=False)
+
+    terminate = stop
+
+    def _run(self) -> None:
+        while self._service is not None and not dispatch.Closing.is_set:
+            try:
+                self._service.start()
+                return
+            except Exception as error:
+                logger.warning("beat_failed %s", type(error).__name__)
+                threading.Event().wait(1)
+
+
+class EarlySignals(bootsteps.StartStopStep):
+    """Wakes the event loop twice a second, so that it sees a signal in time."""
+
+    requires = ("celery.worker.components:Hub",)
+
+    def start(self, parent: Any) -> None:
+        """Tick, where there is an event loop."""
+        if parent.hub is not None:
+            parent.hub.timer.call_repeatedly(HUB_TICK_SECONDS, _nothing)
+
+
+def _grant_no_slot() -> None:
+    """Send away whoever waits for a slot: a claim would come too late."""
+    slots.process_slots().close()
+
+
+def _nothing() -> None:
+    """Tick."""
+
+
+@worker_shutting_down.connect(weak=False)
+def _close(**_: object) -> None:
+    dispatch.Closing.is_set = True
+
+
+@worker_ready.connect(weak=False)
+def _say_ready(**_: object) -> None:
+    if number := os.environ.pop(READY_FD, ""):
+        os.write(int(number), b"1")
+        os.close(int(number))
+
+
+STEPS: Final = (SessionCheck, Dispatching, BeatThread, EarlySignals)

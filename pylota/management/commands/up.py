@@ -1,0 +1,35 @@
+"""``manage.py up``: web, worker and beat in the foreground; Ctrl-C ends all."""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from pylota.deployment import Deployment
+from pylota.supervisor import StartFailed
+
+
+class Command(BaseCommand):
+    """Run everything on this machine."""
+
+    help = "Run web, worker and beat in the foreground, with embedded services."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the address to serve on."""
+        parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+        parser.add_argument("--host", default="127.0.0.1")
+
+    def handle(self, *, port: int, host: str, **_: Any) -> None:
+        """Start, then serve until a signal comes."""
+        try:
+            with Deployment(port=port, host=host, say=self._say) as deployment:
+                self._say("stop    Ctrl-C")
+                deployment.wait()
+        except (StartFailed, ImproperlyConfigured) as error:
+            raise CommandError(str(error)) from None
+        self._say("stopped")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
