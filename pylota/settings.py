@@ -189,3 +189,11 @@ TEMPLATES = [
         },
     }
 ]
+
+UNFOLD = {
+    "SITE_TITLE": "Pylota",
+    "SITE_HEADER": "Pylota",
+    "SITE_URL": None,
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_HISTORY": False,
+}

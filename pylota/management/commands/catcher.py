@@ -1,6 +1,7 @@
 """``manage.py catcher``: the mail catcher of the local environment."""
 
 import asyncio
+import os
 from typing import Any
 
 from django.conf import settings
@@ -24,3 +25,5 @@ class Command(BaseCommand):
     def _say(self, url: str) -> None:
         self.stdout.write(f"catcher (SMTP over TLS) ready  {url}")
         self.stdout.flush()
+        if (waiting := os.environ.get("PM_READY_FD")) is not None:
+            os.write(int(waiting), b"1")  # the supervisor waits for this byte

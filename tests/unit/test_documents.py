@@ -1,0 +1,71 @@
+"""What is written down is complete: settings, generated pages, links."""
+
+import ast
+import re
+from pathlib import Path
+
+from pylota.states_doc import states_document
+
+ROOT = Path(__file__).resolve().parents[2]
+VARIABLE = re.compile(r"(PM_[A-Z0-9_]+|DATABASE_URL|CELERY_BROKER_URL)")
+
+
+def variables_read() -> set[str]:
+    """Return the names that settings.py reads, from its calls of the readers."""
+    tree = ast.parse((ROOT / "pylota" / "settings.py").read_text())
+    return {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+        and VARIABLE.fullmatch(node.args[0].value)
+    }
+
+
+def documented() -> dict[str, list[str]]:
+    """Return each variable of .env.example with the comment lines above it."""
+    found: dict[str, list[str]] = {}
+    comment: list[str] = []
+    for line in (ROOT / ".env.example").read_text().splitlines():
+        if (match := re.match(r"#?([A-Z_0-9]+)=", line)) is not None:
+            found[match[1]] = list(comment)
+        elif line.startswith("# "):
+            comment.append(line)
+        else:
+            comment = []
+    return found
+
+
+def test_the_reader_of_settings_finds_them() -> None:
+    assert {"PM_ENV", "PM_KEY_PEPPER", "DATABASE_URL"} <= variables_read()
+
+
+def test_every_variable_is_in_env_example_and_no_other() -> None:
+    assert set(documented()) == variables_read()
+
+
+def test_every_variable_is_explained() -> None:
+    bare = [name for name, lines in documented().items() if not lines]
+
+    assert bare == []
+
+
+def test_the_page_of_states_is_what_the_tables_say() -> None:
+    assert (ROOT / "docs" / "states.md").read_text() == states_document()
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    links = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        if "://" not in target
+    ]
+
+    broken = [f"{p.name}: {t}" for p, t in links if not (p.parent / t).exists()]
+
+    assert pages
+    assert broken == []
