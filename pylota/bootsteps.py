@@ -13,7 +13,6 @@ from typing import Any, Final
 from celery import bootsteps
 from celery.beat import Scheduler, Service
 from celery.signals import worker_ready, worker_shutting_down
-from click import Option
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
@@ -28,10 +27,6 @@ READY_FD: Final = "PM_READY_FD"
 """Names the pipe on which whoever started this process hears that it takes tasks."""
 
 logger = logging.getLogger(__name__)
-
-BEAT_OPTION: Final = Option(
-    ["--beat-thread"], is_flag=True, help="Run beat as a thread of this worker."
-)
 
 
 class SessionCheck(bootsteps.Step):
@@ -137,6 +132,3 @@ def _say_ready(**_: object) -> None:
     if number := os.environ.pop(READY_FD, ""):
         os.write(int(number), b"1")
         os.close(int(number))
-
-
-STEPS: Final = (SessionCheck, Dispatching, BeatThread, EarlySignals)

@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 from celery import Celery
 from celery.signals import task_postrun, task_prerun
+from click import Option
 from django.conf import settings
 from django.db import close_old_connections
 from kombu import Exchange, Queue
-
-from pylota.bootsteps import BEAT_OPTION, STEPS
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pylota.settings")
 
@@ -101,8 +100,14 @@ app.conf.update(
 # Celery closes every connection around each task unless it may use them this often
 app.conf["CELERY_DB_REUSE_MAX"] = 10**9
 app.autodiscover_tasks()
-app.user_options["worker"].add(BEAT_OPTION)
-app.steps["worker"].update(STEPS)
+app.user_options["worker"].add(
+    Option(["--beat-thread"], is_flag=True, help="Run beat as a thread of this worker.")
+)
+# by name: they import models, which must wait for Django
+app.steps["worker"].update(
+    f"pylota.bootsteps.{step}"
+    for step in ("SessionCheck", "Dispatching", "BeatThread", "EarlySignals")
+)
 
 
 @task_prerun.connect(weak=False)

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.processes import processes
 from tests.support.racers import Racers
+
+__all__ = ["processes", "racers"]
 
 
 @pytest.fixture
