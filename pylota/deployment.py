@@ -20,6 +20,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from domains.services import platform_relay
 from pylota import checks, web
 from pylota.embedded import defaults
 from pylota.supervisor import POLL_SECONDS, Program, Supervisor
@@ -119,8 +120,13 @@ class Deployment:
             detail.append(migrate())
         checks.verify_session()
         programs = [self._web(), *self._workers()]
+        if catches := catcher_is_wanted():
+            programs.append(self._catcher())
         with self._timed("web, worker, beat", self.url):
             self._supervisor.start(programs)
+        if catches and (relay := platform_relay()) is not None:
+            where = f"smtps://{relay.host}:{relay.port}"
+            self._say(line("catcher (SMTP over TLS)", detail=where))
 
     def _tell_of_the_database(self) -> None:
         server = defaults.current
@@ -147,6 +153,10 @@ class Deployment:
             )
             for n in range(1, worker_count() + 1)
         ]
+
+    def _catcher(self) -> Program:
+        command = [sys.executable, "manage.py", "catcher"]
+        return self._program("catcher", command, announces=True)
 
     def _program(
         self,
@@ -217,6 +227,12 @@ def grace() -> float:
     if settings.LOCAL:
         return LOCAL_GRACE
     return float(settings.PM_CLAIM_SECONDS) * 0.8 + 10
+
+
+def catcher_is_wanted() -> bool:
+    """Tell whether mail goes to the catcher: in the local environment, by default."""
+    to_a_relay = settings.PM_PLATFORM_TRANSPORT == "smtp"
+    return settings.LOCAL and to_a_relay and not settings.PM_PLATFORM_RELAY_URL
 
 
 def worker_count() -> int:

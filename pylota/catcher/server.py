@@ -19,6 +19,8 @@ from pylota.catcher.store import CaughtMail
 
 HOST: Final = "127.0.0.1"
 SIZE_LIMIT: Final = 10 * 2**20
+GRACE_SECONDS: Final = 6.0
+"""How long a conversation may still take when the end is asked for."""
 USERNAME, PASSWORD = "catcher", "any-password-will-do"
 
 
@@ -47,16 +49,49 @@ class _Handler:
         return "250 2.0.0 caught"
 
 
+class _Sessions:
+    """The conversations that are open, so that the end can wait for theirs."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def change(self, by: int) -> None:
+        self._open += by
+        if self._open:
+            self._none.clear()
+        else:
+            self._none.set()
+
+    async def ended(self, *, seconds: float) -> None:
+        """Return when none is open, or after this long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._none.wait(), seconds)
+
+
+class _Conversation(SMTP):
+    sessions: _Sessions
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.sessions.change(1)
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.sessions.change(-1)
+
+
 def _take_any_login(*_: object) -> AuthResult:
     return AuthResult(success=True)
 
 
-def _protocol(mail: CaughtMail) -> Callable[[], Any]:
+def _protocol(mail: CaughtMail, sessions: _Sessions) -> Callable[[], Any]:
     def make() -> SMTP:
         with warnings.catch_warnings():
             # TLS is below: aiosmtpd only knows of the kind that STARTTLS starts
             warnings.filterwarnings("ignore", message="Requiring AUTH")
-            return SMTP(
+            conversation = _Conversation(
                 _Handler(mail),
                 hostname="catcher.localhost",
                 ident="Pylota mail catcher",
@@ -67,6 +102,8 @@ def _protocol(mail: CaughtMail) -> Callable[[], Any]:
                 authenticator=_take_any_login,
                 loop=asyncio.get_running_loop(),
             )
+        conversation.sessions = sessions
+        return conversation
 
     return make
 
@@ -111,8 +148,9 @@ async def serve(data_dir: Path, *, ready: Callable[[str], None]) -> None:
     certificates = ensure_certificates(folder / "tls")
     endpoint = folder / "endpoint.json"
     listening = _listening_socket(_remembered_port(endpoint))
+    sessions = _Sessions()
     server = await asyncio.get_running_loop().create_server(
-        _protocol(caught(data_dir)),
+        _protocol(caught(data_dir), sessions),
         sock=listening,
         ssl=certificates.server_context(),
     )
@@ -132,4 +170,5 @@ async def serve(data_dir: Path, *, ready: Callable[[str], None]) -> None:
         with contextlib.suppress(RuntimeError, ValueError):  # not the main thread
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await stopped.wait()
-    server.close()  # what is still connected ends with the loop
+    server.close()
+    await sessions.ended(seconds=GRACE_SECONDS)

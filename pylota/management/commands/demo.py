@@ -1,0 +1,109 @@
+"""``manage.py demo``: watch one mail leave once, then serve until Ctrl-C."""
+
+import os
+import re
+import secrets
+from argparse import ArgumentParser
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+
+from mailboxes.statuses import TenantMode
+from pylota.catcher.server import caught
+from pylota.demo import Demo, DemoFailed, Mailbox, how_to_go_on
+from pylota.deployment import Deployment, catcher_is_wanted, free_port
+from pylota.provisioning import Provisioned, provision
+from pylota.supervisor import StartFailed
+
+_BOLD, _DIM, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[0m"
+_GOOD: Final = re.compile(r"\b(202|submitted|delivered|ready)\b(?!@)")
+
+
+class Command(BaseCommand):
+    """Start everything, send one mail although it is asked for twice, and serve."""
+
+    help = "Start everything, send one mail twice under one key, then serve."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the port; a busy default makes way for a free one."""
+        parser.add_argument("--port", type=int, help="8000, or a free one if it is not")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Show each step on one line; an unexpected end of a step is an error."""
+        if not catcher_is_wanted():
+            raise CommandError(
+                "the demo mails to its own catcher: run it with PM_ENV=local, and "
+                "without PM_PLATFORM_TRANSPORT and PM_PLATFORM_RELAY_URL"
+            )
+        try:
+            with Deployment(port=_port(options["port"]), say=self._say) as deployment:
+                self._show(deployment)
+                deployment.wait()
+        except (StartFailed, ImproperlyConfigured, DemoFailed) as error:
+            raise CommandError(str(error)) from None
+        self._say("stopped")
+
+    def _show(self, deployment: Deployment) -> None:
+        live = _identity("demo", TenantMode.LIVE)
+        test = _identity("demo-test", TenantMode.TEST)
+        password = _admin()
+        connection.close()  # from here on, the public API only
+        self._say("")
+        Demo(
+            live=_mailbox(deployment, live),
+            test=_mailbox(deployment, test),
+            mail=caught(settings.PM_DATA_DIR),
+            inbox_url=f"{deployment.url}/local/inbox",
+            say=self._say,
+        ).run()
+        self._say("")
+        for line in how_to_go_on(deployment.url, live, password):
+            self._say(line)
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(_coloured(text) if self._may_colour() else text)
+        self.stdout.flush()
+
+    def _may_colour(self) -> bool:
+        return self.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _port(wanted: int | None) -> int:
+    if wanted is not None:
+        return wanted
+    try:
+        return free_port("127.0.0.1", 8000)
+    except ImproperlyConfigured:
+        return 0
+
+
+def _identity(tenant: str, mode: TenantMode) -> Provisioned:
+    return provision(tenant=tenant, mode=mode, username="bookings", own_domain=None)
+
+
+def _mailbox(deployment: Deployment, made: Provisioned) -> Mailbox:
+    return Mailbox(deployment.host, deployment.port, made.identity_id, made.api_key)
+
+
+def _admin() -> str:
+    """Give the admin's user a new password, and return it."""
+    password = secrets.token_urlsafe(9)
+    user, _ = User.objects.get_or_create(
+        username="admin", defaults={"is_staff": True, "is_superuser": True}
+    )
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    return password
+
+
+def _coloured(text: str) -> str:
+    """Return a line with its label bold, good ends green and times dim."""
+    label, gap, rest = text.partition("  ")
+    rest = _GOOD.sub(rf"{_GREEN}\1{_PLAIN}", rest)
+    rest = re.sub(r"\b(\d+\.\d+ s)\b", rf"{_DIM}\1{_PLAIN}", rest)
+    return f"{_BOLD}{label}{_PLAIN}{gap}{rest}" if label else text
