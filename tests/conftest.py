@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db.backends.postgresql.base import DatabaseWrapper
 from hypothesis import HealthCheck, settings
 
 from core import clock, points
@@ -20,6 +23,22 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("pylota")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patience_with_databases() -> Iterator[None]:
+    """Let a test database take its time to be made and dropped: that is not ours."""
+    plain = DatabaseWrapper._nodb_cursor
+
+    @contextmanager
+    def patient(self: DatabaseWrapper) -> Iterator[Any]:
+        with plain(self) as cursor:
+            cursor.execute("SET statement_timeout = 0")
+            yield cursor
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(DatabaseWrapper, "_nodb_cursor", patient)
+        yield
 
 
 @pytest.fixture(autouse=True)
