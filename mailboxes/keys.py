@@ -9,7 +9,7 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from mailboxes.statuses import TenantMode
@@ -21,6 +21,7 @@ KEY_PATTERN: Final = re.compile(
 LOOKUP_BITS: Final = 60
 SECRET_BYTES: Final = 32
 _DUMMY: Final = "0" * 64
+NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

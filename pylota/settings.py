@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dj_database_url
 
-from pylota import env
+from pylota import VERSION, env, logs
 from pylota.embedded.defaults import default_data_dir
 from pylota.local import local_secrets
 
@@ -36,6 +36,13 @@ PM_PLATFORM_TRANSPORT = env.choice(
 PM_PLATFORM_RELAY_URL = env.text("PM_PLATFORM_RELAY_URL", "")
 PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY")
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
+
+# --- rate limits, a minute; 0 limits nothing -----------------------------------------
+
+PM_RATE_PER_KEY = env.integer("PM_RATE_PER_KEY", 600)
+PM_RATE_PER_TENANT = env.integer("PM_RATE_PER_TENANT", 1800)
+PM_RATE_SENDS = env.integer("PM_RATE_SENDS", 120)
+PM_REDIS_URL = env.text("PM_REDIS_URL", "")
 
 # --- secrets -------------------------------------------------------------------------
 
@@ -166,6 +173,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
 ]
 MIDDLEWARE = [
+    "pylota.api.request_id.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -196,4 +204,54 @@ UNFOLD = {
     "SITE_URL": None,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,
+}
+
+# --- the API -------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "pylota.api.authentication.KeyAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["pylota.api.access.AccessTable"],
+    "DEFAULT_THROTTLE_CLASSES": [
+        "pylota.api.throttling.KeyRate",
+        "pylota.api.throttling.SendRate",
+    ],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "pylota.api.rendering.AlwaysJson",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "pylota.api.description.Described",
+    "EXCEPTION_HANDLER": "pylota.api.errors.handle",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Pylota",
+    "DESCRIPTION": "Outbound mail: one Idempotency-Key, never a second email.",
+    "VERSION": VERSION,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/v1",
+    "SORT_OPERATIONS": True,
+    "OAS_VERSION": "3.1.0",
+}
+
+# --- logs: lines of a closed form, without any content -------------------------------
+
+logs.configure(env=PM_ENV, version=VERSION, level=PM_LOG_LEVEL)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"closed": {"()": "pylota.logs.ClosedFormatter"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "closed"},
+    },
+    "root": {"handlers": ["stderr"], "level": PM_LOG_LEVEL.upper()},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        "django.server": {"handlers": [], "propagate": False},
+        # a 4xx is the caller's business; what breaks is logged by location
+        "django.request": {"level": "ERROR"},
+        "django.security": {"level": "ERROR"},
+    },
 }

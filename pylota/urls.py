@@ -3,7 +3,35 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from outbound.views import AttemptsView, MessagesView, MessageView
+from pylota.api.views import HealthView, MeView, OpenApiView
+
+v1: list[URLPattern | URLResolver] = [
+    path("me", MeView.as_view(), name="me"),
+    path(
+        "identities/<str:identity_id>/messages", MessagesView.as_view(), name="messages"
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>",
+        MessageView.as_view(),
+        name="message",
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>/attempts",
+        AttemptsView.as_view(),
+        name="message-attempts",
+    ),
+]
+
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("health", HealthView.as_view(), name="health"),
+    path("openapi.json", OpenApiView.as_view(), name="openapi"),
+    path("v1/", include(v1)),
     path("admin/", admin.site.urls),
     path("local/", include("pylota.catcher.views")),  # 404 but in the local environment
 ]
+
+handler400 = "pylota.api.errors.bad_request"
+handler403 = "pylota.api.errors.permission_denied"
+handler404 = "pylota.api.errors.not_found"
+handler500 = "pylota.api.errors.server_error"

@@ -4,5 +4,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from pylota.api.environ import only_the_request
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pylota.settings")
-application = get_wsgi_application()
+application = only_the_request(get_wsgi_application())

@@ -1,0 +1,137 @@
+"""Why a send is refused; each says what happened and the one next step."""
+
+from typing import Any, ClassVar
+
+from core.errors import FieldError, PylotaError
+
+
+class IdempotencyKeyRequired(PylotaError):
+    """The request names no key, so a retry could not be told from a new message."""
+
+    code = "idempotency_key_required"
+    status = 400
+    fix = "Send one Idempotency-Key per message, and the same one with each retry."
+
+
+class InvalidIdempotencyKey(PylotaError):
+    """The key is not 1 to 255 printable ASCII characters."""
+
+    code = "invalid_idempotency_key"
+    status = 400
+    fix = "Use 1 to 255 printable ASCII characters (0x20 to 0x7E)."
+
+
+class IdempotencyConflict(PylotaError):
+    """The key stands for another request."""
+
+    code = "idempotency_conflict"
+    status = 409
+    fix = "Use a new key for a new message, or repeat the original body."
+
+
+class RequestInProgress(PylotaError):
+    """A request under this key is being worked on."""
+
+    code = "request_in_progress"
+    status = 409
+    retryable = True
+    fix = "Wait a moment, then repeat with the same Idempotency-Key."
+
+
+class TenantSuspended(PylotaError):
+    """The tenant may not send."""
+
+    code = "tenant_suspended"
+    status = 403
+    fix = "Ask the operator of this deployment."
+
+
+class IdentityPaused(PylotaError):
+    """The identity may not send for now."""
+
+    code = "identity_paused"
+    status = 409
+    fix = "Resume the identity, then repeat with the same Idempotency-Key."
+
+
+class IdentityOwnerRequired(PylotaError):
+    """Nobody is accountable for what the identity sends."""
+
+    code = "identity_owner_required"
+    status = 409
+    fix = "Set the identity's owner (name and email)."
+
+
+class TooManyRecipients(PylotaError):
+    """More recipients than the tenant's policy allows in one message."""
+
+    code = "too_many_recipients"
+    status = 400
+    fix = "Split the message; details.limit is the most that one may have."
+
+
+class TestModeRecipient(PylotaError):
+    """A test tenant reaches nobody outside."""
+
+    __test__: ClassVar[bool] = False
+    code = "test_mode_recipient"
+    status = 403
+    fix = "Write to an address @simulator.invalid, or use a live tenant."
+
+
+class MarketingRequirementsMissing(PylotaError):
+    """Marketing needs a way out and a consent on record."""
+
+    code = "marketing_requirements_missing"
+    status = 400
+    fix = "Give unsubscribe.url (https) and consent, or send another kind."
+
+
+class AutoReplyNotAllowed(PylotaError):
+    """An automatic reply may not be sent here."""
+
+    code = "auto_reply_not_allowed"
+    status = 409
+    fix = "Let a person answer, or send another kind."
+
+
+class HeaderNotAllowed(PylotaError):
+    """A custom header that callers may not set."""
+
+    code = "header_not_allowed"
+    status = 400
+    fix = "Drop the headers listed in details.errors; X-… names are free."
+
+
+class DomainNotReady(PylotaError):
+    """The sending domain or address is still being verified."""
+
+    code = "domain_not_ready"
+    status = 409
+    retryable = True
+    fix = "Finish the domain's verification, then repeat with the same key."
+
+
+class TransportUnavailable(PylotaError):
+    """This deployment has no transport for the sending domain."""
+
+    code = "transport_unavailable"
+    status = 422
+    fix = "Configure the transport named in details.reason, or use another domain."
+
+
+class MessageTooLarge(PylotaError):
+    """The composed message is larger than any transport takes."""
+
+    code = "message_too_large"
+    status = 413
+    fix = "Shrink the attachments: about 3.6 MiB of files fit in one message."
+
+
+def placed(refusal: PylotaError, *errors: FieldError) -> PylotaError:
+    """Return the refusal with the fields that it is about in its details."""
+    listed: list[dict[str, Any]] = [
+        {"path": error.path, "message": error.message} for error in errors
+    ]
+    refusal.details["errors"] = listed
+    return refusal

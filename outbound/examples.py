@@ -1,0 +1,85 @@
+"""Examples of a send and its answers, for the API's description."""
+
+from typing import Any, Final
+
+from drf_spectacular.utils import OpenApiExample
+
+from outbound.requests import SendRequest
+
+_ULID = "01K9ZT3N4C6Y8QF5R7W2V1X0AB"
+_AT = "2026-11-02T09:15:20.114Z"
+_MESSAGE: Final[dict[str, Any]] = {
+    "id": f"msg_{_ULID}",
+    "thread_id": f"thr_{_ULID}",
+    "identity_id": f"idn_{_ULID}",
+    "direction": "outbound",
+    "status": "queued",
+    "reason": None,
+    "from": {"address": "bookings@mail.example.com", "name": "Acme Bookings"},
+    "to": [
+        {"address": "jo@example.net", "name": None},
+        {"address": "lee@example.org", "name": "Lee"},
+    ],
+    "cc": [],
+    "bcc": [],
+    "reply_to": [],
+    "delivered_to": None,
+    "is_primary_recipient": None,
+    "subject": "Your booking 2291",
+    "sent_at": _AT,
+    "received_at": _AT,
+    "extracted_text": "See you on Friday.",
+    "attachments": [],
+    "labels": ["bookings"],
+    "metadata": {"booking": "2291"},
+    "kind": "transactional",
+    "trust": None,
+    "rfc_message_id": f"{_ULID.lower()}@mail.example.com",
+    "in_reply_to": None,
+    "provider_message_id": None,
+    "deliveries": [
+        {
+            "address": address,
+            "field": "to",
+            "status": "queued",
+            "reason": None,
+            "smtp_code": None,
+            "enhanced_code": None,
+            "bounce_type": None,
+            "updated_at": _AT,
+        }
+        for address in ("jo@example.net", "lee@example.org")
+    ],
+    "flags": [],
+}
+
+BOOKING: Final = OpenApiExample(
+    "A booking", value=SendRequest.example, request_only=True
+)
+ACCEPTED: Final = OpenApiExample(
+    "Accepted",
+    value={**_MESSAGE, "deduplicated": False},
+    response_only=True,
+    status_codes=["202"],
+)
+REPLAYED: Final = OpenApiExample(
+    "The same request again",
+    value={**_MESSAGE, "deduplicated": True},
+    response_only=True,
+    status_codes=["202"],
+)
+CONFLICT: Final = OpenApiExample(
+    "Another body under the same key",
+    value={
+        "error": {
+            "code": "idempotency_conflict",
+            "message": "This Idempotency-Key was used for another request.",
+            "retryable": False,
+            "fix": "Use a new key for a new message, or repeat the original body.",
+            "request_id": f"req_{_ULID}",
+            "details": {"original_message_id": f"msg_{_ULID}"},
+        }
+    },
+    response_only=True,
+    status_codes=["409"],
+)

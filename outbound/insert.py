@@ -1,0 +1,185 @@
+"""One statement that writes all rows of an accepted send.
+
+Every row or none: the caller stands behind a savepoint and goes back to it when the
+ledger has a live row for the key.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from psycopg.types.json import Jsonb
+
+from core import clock
+from core.addresses import domain_of, org_domain
+from core.canonical import sha256_hex
+from core.database import fetch_one
+from delivery.statuses import RecipientField
+from outbound.compose import ComposedMessage
+from outbound.ledger import Slot
+from outbound.plan import SendPlan
+from outbound.sent_copy import copy_key, file_key
+from outbound.serializers import Json, people
+
+SNIPPET: Final = 240
+
+_INSERT: Final = """
+WITH thread AS (
+  INSERT INTO threads (id, tenant_id, identity_id, seq, subject, first_at, last_at,
+                       last_outbound_at, message_count, participants,
+                       reply_from_address)
+  VALUES (%(thread)s, %(tenant)s, %(identity)s, %(seq)s, %(subject)s, %(now)s, %(now)s,
+          %(now)s, 1, %(participants)s, %(from_address)s)
+  RETURNING pk
+), message AS (
+  INSERT INTO messages (id, tenant_id, identity_id, thread_pk, direction, status, kind,
+                        operation, rfc_message_id, raw_key, raw_size, from_address,
+                        from_name, sender_domain, to_addrs, cc_addrs, bcc_addrs,
+                        subject, text, extracted_text, snippet, sent_at, received_at,
+                        created_at, updated_at, metadata)
+  SELECT %(message)s, %(tenant)s, %(identity)s, thread.pk, 'outbound', 'queued',
+         %(kind)s, %(operation)s, %(rfc_message_id)s, %(raw_key)s, %(raw_size)s,
+         %(from_address)s, %(from_name)s, %(sender_domain)s, %(to)s, %(cc)s, %(bcc)s,
+         %(subject)s, %(text)s, %(text)s, %(snippet)s, %(now)s, %(now)s, %(now)s,
+         %(now)s, %(metadata)s
+    FROM thread
+  RETURNING pk
+), delivered AS (
+  INSERT INTO deliveries (message_pk, tenant_id, address, field, status, updated_at)
+  SELECT message.pk, %(tenant)s, r.address, r.field, 'queued', %(now)s
+    FROM message, unnest(%(addresses)s::text[], %(fields)s::text[]) r(address, field)
+), queued AS (
+  INSERT INTO outbound_state (message_pk, tenant_id, dispatch_at)
+  SELECT message.pk, %(tenant)s, %(now)s FROM message
+), labelled AS (
+  INSERT INTO labels (message_pk, tenant_id, label)
+  SELECT message.pk, %(tenant)s, word FROM message, unnest(%(labels)s::text[]) word
+), attached AS (
+  INSERT INTO attachments (id, tenant_id, message_pk, part_index, filename,
+                           content_type, size, sha256, disposition, content_id,
+                           object_key)
+  SELECT f.id, %(tenant)s, message.pk, f.part_index, f.filename, f.content_type,
+         f.size, f.sha256, f.disposition, f.content_id, f.object_key
+    FROM message, jsonb_to_recordset(%(files)s)
+      AS f(id text, part_index int, filename text, content_type text, size bigint,
+           sha256 text, disposition text, content_id text, object_key text)
+), known AS (
+  INSERT INTO contacts (identity_id, tenant_id, address, name, domain, first_seen_at,
+                        last_seen_at, outbound_count, last_thread_pk)
+  SELECT %(identity)s, %(tenant)s, r.address, r.name, r.domain, %(now)s, %(now)s, 1,
+         thread.pk
+    FROM thread, unnest(%(addresses)s::text[], %(names)s::text[], %(domains)s::text[])
+      r(address, name, domain)
+  ON CONFLICT (identity_id, address) DO UPDATE
+     SET outbound_count = contacts.outbound_count + 1,
+         last_seen_at = EXCLUDED.last_seen_at,
+         name = COALESCE(EXCLUDED.name, contacts.name),
+         last_thread_pk = EXCLUDED.last_thread_pk
+)
+INSERT INTO idempotency AS l (identity_id, key_hash, tenant_id, fingerprint, operation,
+                              message_id, response, created_at, expires_at)
+SELECT %(identity)s, %(key_hash)s, %(tenant)s, %(fingerprint)s, %(operation)s,
+       %(message)s, %(response)s, %(now)s, %(expires)s
+  FROM message
+ON CONFLICT (identity_id, key_hash) DO UPDATE
+   SET tenant_id = EXCLUDED.tenant_id, fingerprint = EXCLUDED.fingerprint,
+       operation = EXCLUDED.operation, message_id = EXCLUDED.message_id,
+       response = EXCLUDED.response, created_at = EXCLUDED.created_at,
+       expires_at = EXCLUDED.expires_at
+ WHERE l.expires_at <= clock_timestamp() + %(clock_offset)s
+   AND NOT EXISTS (SELECT 1 FROM messages m
+                    WHERE m.id = l.message_id AND m.status IN ('queued', 'uncertain'))
+RETURNING l.message_id
+"""
+
+
+def insert_send(
+    plan: SendPlan,
+    composed: ComposedMessage,
+    slot: Slot,
+    *,
+    thread_seq: int,
+    response: Json,
+    now: datetime,
+) -> bool:
+    """Write every row of a send; tell whether the key was free or had expired.
+
+    False means that a live ledger row stands: the rows must be rolled back. Joins the
+    caller's transaction, which holds the mailbox row.
+    """
+    row = fetch_one(
+        _INSERT,
+        {
+            **_message(plan, composed),
+            **_recipients(plan),
+            "labels": list(plan.labels),
+            "files": Jsonb(_files(plan)),
+            "seq": thread_seq,
+            "now": now,
+            "clock_offset": clock.offset,
+            "key_hash": slot.key_hash,
+            "fingerprint": slot.fingerprint,
+            "response": Jsonb(response),
+            "expires": _expires_at(now),
+        },
+    )
+    return row is not None
+
+
+def _message(plan: SendPlan, composed: ComposedMessage) -> Json:
+    return {
+        "tenant": plan.tenant_id,
+        "identity": plan.identity_id,
+        "thread": plan.thread_id,
+        "message": plan.message_id,
+        "kind": str(plan.kind),
+        "operation": str(plan.operation),
+        "rfc_message_id": composed.rfc_message_id,
+        "raw_key": copy_key(plan),
+        "raw_size": len(composed.mime),
+        "from_address": plan.from_address,
+        "from_name": plan.from_name,
+        "sender_domain": org_domain(domain_of(plan.from_address)),
+        "subject": plan.subject,
+        "text": plan.text,
+        "snippet": " ".join(plan.text[: 4 * SNIPPET].split())[:SNIPPET],
+        "metadata": Jsonb(dict(plan.metadata)),
+    }
+
+
+def _recipients(plan: SendPlan) -> Json:
+    # sorted: two sends that write to the same contacts take them in one order
+    ordered = sorted(plan.recipients, key=lambda recipient: recipient.address)
+    to, cc, bcc = (people(plan.in_field(field)) for field in RecipientField)
+    return {
+        "to": Jsonb(to),
+        "cc": Jsonb(cc),
+        "bcc": Jsonb(bcc),
+        "participants": Jsonb([*to, *cc][:50]),
+        "addresses": [recipient.address for recipient in ordered],
+        "fields": [str(recipient.field) for recipient in ordered],
+        "names": [recipient.name for recipient in ordered],
+        "domains": [domain_of(recipient.address) for recipient in ordered],
+    }
+
+
+def _files(plan: SendPlan) -> list[Json]:
+    return [
+        {
+            "id": planned.id,
+            "part_index": index,
+            "filename": planned.file.filename,
+            "content_type": planned.file.content_type,
+            "size": len(planned.file.content),
+            "sha256": sha256_hex(planned.file.content),
+            "disposition": planned.file.disposition,
+            "content_id": planned.file.content_id,
+            "object_key": file_key(plan, planned.id),
+        }
+        for index, planned in enumerate(plan.files)
+    ]
+
+
+def _expires_at(now: datetime) -> datetime | None:
+    days = settings.PM_IDEMPOTENCY_DAYS
+    return now + timedelta(days=days) if days else None

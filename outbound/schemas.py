@@ -1,0 +1,113 @@
+"""The shapes of messages as the API shows them, for its description."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
+from mailboxes.statuses import MessageStatus, Provider
+
+
+class NamedAddress(BaseModel):
+    """An address and the name shown for it."""
+
+    address: str
+    name: str | None
+
+
+class AttachmentOut(BaseModel):
+    """A file of a message; the size is in bytes."""
+
+    id: str
+    filename: str | None
+    content_type: str
+    size: int
+    disposition: Literal["attachment", "inline"] | None
+
+
+class DeliveryOut(BaseModel):
+    """What became of one recipient."""
+
+    address: str
+    field: Literal["to", "cc", "bcc"]
+    status: DeliveryStatus
+    reason: str | None
+    smtp_code: str | None
+    enhanced_code: str | None
+    bounce_type: Literal["hard", "soft"] | None
+    updated_at: datetime
+
+
+class Trust(BaseModel):
+    """How far an inbound message can be trusted."""
+
+    known_sender: bool
+    automated: bool
+    flags: list[str]
+
+
+class MessageOut(BaseModel):
+    """A message of a mailbox."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: str
+    thread_id: str
+    identity_id: str
+    direction: Literal["inbound", "outbound"]
+    status: MessageStatus
+    reason: str | None
+    from_: NamedAddress | None = Field(alias="from")
+    to: list[NamedAddress]
+    cc: list[NamedAddress]
+    bcc: list[NamedAddress]
+    reply_to: list[NamedAddress]
+    delivered_to: str | None
+    is_primary_recipient: bool | None
+    subject: str | None
+    sent_at: datetime | None
+    received_at: datetime
+    extracted_text: str | None
+    attachments: list[AttachmentOut]
+    labels: list[str]
+    metadata: dict[str, str]
+    kind: str
+    trust: Trust | None
+    rfc_message_id: str | None
+    in_reply_to: str | None
+    provider_message_id: str | None
+    deliveries: list[DeliveryOut] | None
+    flags: list[str]
+
+
+class AcceptedMessage(MessageOut):
+    """The answer to a send: a snapshot of the message when it was accepted."""
+
+    deduplicated: bool
+
+
+class MessagePage(BaseModel):
+    """One page of a list, newest first."""
+
+    data: list[MessageOut]
+    next_cursor: str | None
+
+
+class AttemptOut(BaseModel):
+    """One conversation with a transport, and how far it got."""
+
+    n: int
+    provider: Provider
+    claimed_at: datetime
+    phase: AttemptPhase
+    finished_at: datetime | None
+    result: AttemptResult | None
+    code: str | None
+    detail: str | None
+
+
+class AttemptList(BaseModel):
+    """Every attempt of a message, oldest first."""
+
+    data: list[AttemptOut]

@@ -1,0 +1,48 @@
+"""The OpenAPI description: what every route has in common is said once, here."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiResponse
+
+from core.schemas import Error
+
+COMMON = {
+    "401": "No usable key: `unauthenticated`, `key_expired`, `key_revoked`.",
+    "403": "Not for this key: `permission_denied`, `scope_denied`.",
+    "404": "Not there, or out of the key's reach.",
+    "429": "`rate_limited`: wait for `Retry-After`.",
+    "500": "`internal_error`: a bug of ours.",
+    "503": "`unavailable`: repeat with the same Idempotency-Key.",
+}
+"""Refusals that every route with a key may give."""
+
+
+class KeyScheme(OpenApiAuthenticationExtension):
+    """Describes the Bearer key."""
+
+    target_class = "pylota.api.authentication.KeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        """Return the scheme."""
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "pmk_…"}
+
+
+class Described(AutoSchema):
+    """Adds the refusals that every route with a key shares."""
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the operation with the common refusals among its responses."""
+        operation = super().get_operation(*args, **kwargs)
+        if operation is None or not self.view.authentication_classes:
+            return operation
+        responses = operation["responses"]
+        for status, text in COMMON.items():
+            if status not in responses:
+                refusal = OpenApiResponse(Error, description=text)
+                described: Any = self._get_response_for_code  # untyped
+                responses[status] = described(refusal, status)
+        operation["responses"] = dict(sorted(responses.items()))
+        return operation

@@ -1,0 +1,94 @@
+"""Rate limits: what a full bucket answers, and that buckets do not mix."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from mailboxes.key_services import create_key
+from mailboxes.models import Identity
+from pylota.api import buckets
+from tests.factories import TenantFactory
+from tests.support.api import ApiClient, booking, code_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _empty_buckets() -> Iterator[None]:
+    """Start and end with nothing counted."""
+    buckets.limiter.cache_clear()
+    yield
+    buckets.limiter.cache_clear()
+
+
+def refused(response: Any, bucket: str, limit: int) -> None:
+    assert (response.status_code, code_of(response)) == (429, "rate_limited")
+    details = response.json()["error"]["details"]
+    assert details["bucket"] == bucket
+    assert 1 <= details["retry_after"] <= 60
+    assert response["Retry-After"] == str(details["retry_after"])
+    assert response["RateLimit-Reset"] == response["Retry-After"]
+    assert response["RateLimit-Limit"] == str(limit)
+
+
+def test_a_key_has_its_calls_a_minute(api: ApiClient, settings: Any) -> None:
+    settings.PM_RATE_PER_KEY = 2
+
+    answers = [api.get("/v1/me") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[0]["RateLimit-Limit"] == "2"
+    refused(answers[2], "key", 2)
+
+
+def test_all_keys_of_a_tenant_share_a_bucket(
+    api: ApiClient, identity: Identity, settings: Any
+) -> None:
+    settings.PM_RATE_PER_TENANT = 2
+    other = ApiClient(create_key(name="b", tenant=identity.tenant).secret, "")
+
+    assert api.get("/v1/me").status_code == other.get("/v1/me").status_code == 200
+    refused(api.get("/v1/me"), "tenant", 2)
+
+
+def test_sends_of_an_identity_are_counted_before_anything_of_them_is_read(
+    api: ApiClient, settings: Any
+) -> None:
+    settings.PM_RATE_SENDS = 2
+    api.send(booking())
+    api.send("no json")
+
+    refused(api.send(booking()), "send", 2)
+    assert api.get(api.path).status_code == 200
+
+
+def test_a_stranger_cannot_use_up_the_sends_of_an_identity(
+    api: ApiClient, settings: Any
+) -> None:
+    settings.PM_RATE_SENDS = 1
+
+    stranger = ApiClient(create_key(name="x", tenant=TenantFactory.create()).secret, "")
+    for _ in range(3):
+        stranger.send(booking(), path=api.path)
+
+    assert api.send(booking()).status_code == 202
+
+
+def test_refused_keys_are_counted_by_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "FAILURES_PER_MINUTE", 2)
+
+    answers = [Client().get("/v1/me") for _ in range(3)]
+    elsewhere = Client(REMOTE_ADDR="192.0.2.7").get("/v1/me")
+
+    assert [answer.status_code for answer in answers] == [401, 401, 429]
+    refused(answers[2], "client", 2)
+    assert elsewhere.status_code == 401
+
+
+def test_a_redis_that_is_away_limits_nobody(api: ApiClient, settings: Any) -> None:
+    settings.PM_REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.PM_RATE_PER_KEY = 1
+
+    assert [api.get("/v1/me").status_code for _ in range(3)] == [200, 200, 200]

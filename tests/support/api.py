@@ -1,0 +1,66 @@
+"""Talking to the API in-process, as a client with a key would."""
+
+from typing import Any
+
+from django.test import Client
+
+JSON = "application/json"
+
+
+class ApiClient:
+    """A client with one key and one identity."""
+
+    def __init__(self, secret: str, identity_id: str) -> None:
+        """Take the key that is sent along, and whose messages are meant."""
+        self.secret = secret
+        self.identity_id = identity_id
+        self._client = Client()
+
+    @property
+    def path(self) -> str:
+        """Return the path of the identity's messages."""
+        return f"/v1/identities/{self.identity_id}/messages"
+
+    def get(self, path: str, **headers: str) -> Any:
+        """Get a path with the key."""
+        return self._client.get(path, headers=self._with_key(headers))
+
+    def send(
+        self, body: Any, *, key: str | None = "key-1", path: str | None = None
+    ) -> Any:
+        """Post a body to the identity's messages under an Idempotency-Key."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self._client.post(
+            path or self.path,
+            body,
+            content_type=JSON,
+            headers=self._with_key(headers),
+        )
+
+    def request(self, method: str, path: str, **extra: Any) -> Any:
+        """Make any request, without the key unless it is given."""
+        return self._client.generic(method, path, **extra)
+
+    def _with_key(self, headers: dict[str, str]) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.secret}", **headers}
+
+
+def booking(**changes: Any) -> dict[str, Any]:
+    """Return an ordinary body of a send, with changes."""
+    return {
+        "to": ["jo@example.net"],
+        "subject": "Your booking",
+        "text": "See you on Friday.",
+        **changes,
+    }
+
+
+def code_of(response: Any) -> str:
+    """Return the code of a refusal."""
+    return str(response.json()["error"]["code"])
+
+
+def paths_of(response: Any) -> list[str]:
+    """Return the paths that a refusal lists."""
+    errors = response.json()["error"]["details"].get("errors", [])
+    return [error["path"] for error in errors]
