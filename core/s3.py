@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from botocore.config import Config  # type: ignore[import-untyped]  # no stubs
-from botocore.exceptions import ClientError  # type: ignore[import-untyped]  # no stubs
+from botocore.config import Config
+from botocore.exceptions import ClientError
 from storages.backends.s3 import S3Storage
 
 from core.disk import SIDECAR

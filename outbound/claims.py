@@ -28,7 +28,13 @@ from outbound.departure import Depart, departure
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Sender, sender_of
-from outbound.settling import lapse, put_off, settle, turn_away
+from outbound.settling import (
+    lapse,
+    put_off,
+    report_lost_copy,
+    settle,
+    turn_away,
+)
 from outbound.transports.base import (
     ClaimLost,
     OutgoingMessage,
@@ -78,6 +84,10 @@ def claim(message_id: str) -> Claim | None:
         mime = objects.get(raw_key)
     except objects.ObjectStoreAway:
         put_off(message_id, RetryClass.PAUSED, code="object_store_away")
+        return None
+    except objects.ObjectMissing:  # it may be restored; if not, 24 hours end the wait
+        report_lost_copy(message_id)
+        put_off(message_id, RetryClass.PAUSED, code="sent_copy_missing")
         return None
     token = uuid4()
     committing = False

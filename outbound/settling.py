@@ -27,8 +27,8 @@ from delivery.models import Attempt, OutboundState
 from delivery.reconcile import look_again_at_orphans
 from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
 from mailboxes.models import Message
-from mailboxes.services import audit
-from mailboxes.statuses import MessageStatus, Provider
+from mailboxes.services import audit, raise_alert
+from mailboxes.statuses import MessageStatus, Provider, Severity
 from outbound.backoff import next_attempt
 from outbound.departure import Refuse, Stop, Wait
 from outbound.outcomes import Outcome
@@ -137,6 +137,12 @@ def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
     if state.claim_token is None:
         log.info("message_waits", message_id=message_id, code=code)
         _wait(message, state, retry_class, now=database_now())
+
+
+@transaction.atomic(durable=True)
+def report_lost_copy(message_id: str) -> None:
+    """Alert that a queued message has no sent copy, so that nothing can be sent."""
+    raise_alert("sent_copy_missing", subject=message_id, severity=Severity.PAGE)
 
 
 def _wait(

@@ -10,7 +10,7 @@ from core.clock import database_now
 from delivery.models import Attempt, OutboundState
 from domains.models import Domain
 from domains.statuses import DomainState
-from mailboxes.models import AuditRow, Identity, Tenant
+from mailboxes.models import Alert, AuditRow, Identity, Tenant
 from mailboxes.services import pause_identity, suspend_tenant
 from mailboxes.statuses import MessageStatus
 from outbound import claims
@@ -396,6 +396,25 @@ def test_an_object_store_that_is_away_takes_no_claim(
     work(message.public_id, scripted)
     message.refresh_from_db()
     assert message.status == MessageStatus.SUBMITTED
+
+
+def test_a_message_whose_copy_is_lost_waits_alerts_and_fails_after_a_day(
+    scripted: ScriptedTransport, later: Later
+) -> None:
+    message = QueuedMessageFactory.create(recipients=(A,))
+    objects.delete(str(message.raw_key))
+
+    work(message.public_id, scripted)
+
+    message.refresh_from_db()
+    alert = Alert.objects.get()
+    assert (alert.name, alert.subject) == ("sent_copy_missing", message.public_id)
+    assert message.status == MessageStatus.QUEUED
+    later(24 * 3600)
+    work(message.public_id, scripted)
+    message.refresh_from_db()
+    assert (message.status, message.reason) == ("failed", "quota_exhausted")
+    assert scripted.calls == []
 
 
 def test_a_phase_is_committed_and_a_lost_claim_may_announce_none(later: Later) -> None:

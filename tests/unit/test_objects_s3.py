@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from botocore.config import Config  # type: ignore[import-untyped]  # no stubs
+from botocore.config import Config
 from django.core.files.storage import storages
 
 from core import objects
