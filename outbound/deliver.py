@@ -4,12 +4,16 @@ Read it after ``send.py``. A ring says no more than "look at this row": it may b
 doubled or wrong, and the claim decides.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from enum import Enum, auto
+from typing import Final
 
 import structlog
+from django.db import Error, connection
 
+from core.elapsed import elapsed_clock
 from core.points import reach
-from outbound import claims, dispatch, slots
+from outbound import claims, dispatch, parked, slots
 from outbound.claims import Claim
 from outbound.registry import transport_for
 from outbound.senders import Waiting, waiting
@@ -22,42 +26,76 @@ from outbound.transports.base import (
     Unknown,
 )
 
+GO_ON_SECONDS: Final = 30.0
+"""How long one task goes on with messages that found no slot; then its thread is the
+pool's again. A broker would redeliver a task that never ends."""
+
 log = structlog.get_logger()
+
+
+class Delivery(Enum):
+    """What became of a ring."""
+
+    CALLED = auto()
+    NOT_DUE = auto()
+    NO_SLOT = auto()
 
 
 def deliver(message_id: str) -> None:
     """Make one transport call if one is due. Safe to call twice, and at the same time.
 
-    Whatever goes wrong before the claim, the row is due again in 5 s.
+    Whatever goes wrong before the claim, the row is due again in 5 s. The slot of a
+    call that has ended goes on to messages of this process that found none.
     """
+    ends = elapsed_clock() + GO_ON_SECONDS
+    was = _deliver(message_id)
+    if was is Delivery.CALLED:
+        while was is not Delivery.NO_SLOT and elapsed_clock() < ends:
+            if (parked_id := parked.unpark()) is None:
+                return
+            was = _deliver(parked_id)
+
+
+def _deliver(message_id: str) -> Delivery:
+    if (found := _look(message_id)) is None:
+        return Delivery.NOT_DUE
     try:
         with ExitStack() as held:
-            if (claim := _take(message_id, held)) is None:
-                return
+            if not _may_go_on(found, held):
+                dispatch.give_back(dispatch.MESSAGES, message_id)
+                parked.park(message_id)
+                return Delivery.NO_SLOT
+            # the slot comes first: waiting for it must not eat the claim's time
+            if (claim := claims.claim(message_id)) is None:
+                return Delivery.NOT_DUE
             result = _call(claim)  # between the transactions, never inside
     except Exception as error:
-        log.warning("claim_failed", message_id=message_id, error=type(error).__name__)
-        dispatch.give_back(dispatch.MESSAGES, message_id)
-        return
+        _not_taken(message_id, error)
+        return Delivery.NOT_DUE
     reach("deliver.answered")
     claims.record(claim, result)
+    return Delivery.CALLED
 
 
-def _take(message_id: str, held: ExitStack) -> Claim | None:
-    """Return the claim, with the slot that its call needs held; None: nothing is due.
-
-    The slot comes first, so that waiting for it never eats the claim's time. Without
-    one, or when this process is ending, the row is given back.
-    """
-    if (found := waiting(message_id)) is None:
+def _look(message_id: str) -> Waiting | None:
+    try:
+        return waiting(message_id)
+    except Exception as error:
+        _not_taken(message_id, error)
         return None
-    if not _may_go_on(found, held):
+
+
+def _not_taken(message_id: str, error: Exception) -> None:
+    """Let the row be rung again soon; with the database away, when it is due."""
+    log.warning("claim_failed", message_id=message_id, error=type(error).__name__)
+    if not connection.is_usable():
+        connection.close()  # the next statement opens another
+    with suppress(Error):
         dispatch.give_back(dispatch.MESSAGES, message_id)
-        return None
-    return claims.claim(message_id)
 
 
 def _may_go_on(found: Waiting, held: ExitStack) -> bool:
+    """Take the slot that a call needs; False if none is free, or this process ends."""
     if dispatch.Closing.is_set:
         return False
     if not found.needs_slot:

@@ -10,9 +10,15 @@ from core.clock import database_now
 from delivery.models import Attempt, OutboundState
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, TenantMode
-from outbound import claims, deliver, dispatch, slots
+from outbound import claims, deliver, dispatch, parked, slots
 from outbound.slots import Slots
-from outbound.transports.base import ClaimLost, OutgoingMessage, TransportResult
+from outbound.transports.base import (
+    ClaimLost,
+    OutgoingMessage,
+    RetryClass,
+    RetryLater,
+    TransportResult,
+)
 from tests.factories import QueuedMessageFactory
 from tests.support.scripted import ScriptedTransport
 
@@ -35,6 +41,8 @@ def process_slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slots]:
     monkeypatch.setattr(slots, "process_slots", lambda: found)
     yield found
     dispatch.Closing.is_set = False
+    while parked.unpark() is not None:
+        pass
 
 
 def rung() -> Message:
@@ -104,6 +112,28 @@ def test_without_a_slot_the_row_is_given_back_for_five_seconds(
     assert OutboundState.objects.get(message=message).rung_at is None
 
 
+def test_a_freed_slot_goes_on_to_the_messages_that_found_none(
+    transport: ScriptedTransport, process_slots: Slots
+) -> None:
+    # Given all slots taken, and three messages whose rings found none
+    taken = [process_slots.take(f"other{n}.example") for n in range(4)]
+    messages = [rung() for _ in range(4)]
+    places = process_slots.places
+    process_slots.places = 0
+    for message in messages[:3]:
+        deliver.deliver(message.public_id)
+    assert transport.calls == []
+
+    # When slots are free again and a fourth is rung
+    process_slots.places = places
+    for slot in filter(None, taken):
+        slot.release()
+    deliver.deliver(messages[3].public_id)
+
+    # Then its thread goes on with the three, without another ring
+    assert [status(message) for message in messages] == [MessageStatus.SUBMITTED] * 4
+
+
 def test_a_process_that_is_ending_claims_nothing(
     transport: ScriptedTransport,
 ) -> None:
@@ -127,6 +157,18 @@ def test_a_test_tenants_message_needs_no_slot(process_slots: Slots) -> None:
 
     assert status(message) == MessageStatus.SUBMITTED
     assert message.provider == "simulator"
+
+
+def test_a_late_ring_in_a_back_off_makes_no_call(
+    transport: ScriptedTransport,
+) -> None:
+    message = rung()
+    transport.answers = [RetryLater(RetryClass.RELAY, "451")]
+    for _ in range(3):
+        deliver.deliver(message.public_id)
+
+    assert len(transport.calls) == Attempt.objects.count() == 1
+    assert status(message) == MessageStatus.QUEUED
 
 
 def test_a_claimed_message_takes_no_second_slot(process_slots: Slots) -> None:

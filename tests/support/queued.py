@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.db import transaction
 from django.db.models import Count
 
 from core import objects
+from core.sealing import Place, sealer
 from delivery.models import Attempt, OutboundState
 from domains.relay import RelaySettings
 from mailboxes.models import Message, Thread
@@ -23,26 +25,45 @@ from tests.support.smtp_script import Script
 from tests.support.smtp_server import SmtpServer
 
 
+def relay_settings(relay: SmtpServer, *, port: int = 0) -> RelaySettings:
+    """Return what a domain that submits to this relay holds."""
+    return RelaySettings(
+        host=relay.host,
+        port=port or relay.port,
+        username="relay-user",
+        password="relay-secret",
+        implicit_tls=relay.script.tls == "implicit",
+        ca=relay.ca,
+    )
+
+
 def thread_with_relay(relay: SmtpServer, *, port: int = 0) -> Thread:
-    """Return a thread of an identity whose domain submits to this relay."""
+    """Return a thread of an identity whose domain submits to this relay.
+
+    ``port`` is that of a proxy before the relay, if there is one.
+    """
     identity = IdentityFactory.create()
     domain = DomainFactory.create(
-        tenant=identity.tenant,
-        relay=RelaySettings(
-            host=relay.host,
-            port=port or relay.port,
-            username="relay-user",
-            password="relay-secret",
-            implicit_tls=relay.script.tls == "implicit",
-            ca=relay.ca,
-        ),
+        tenant=identity.tenant, relay=relay_settings(relay, port=port)
     )
     AddressFactory.create(identity=identity, domain=domain)
     return ThreadFactory.create(identity=identity)
 
 
+def move_to(relay: SmtpServer, thread: Thread) -> None:
+    """Let the domain of this thread's identity submit to another relay."""
+    domain = thread.identity.addresses.get().domain
+    place = Place("domains", "smtp_sealed", domain.id)
+    domain.smtp_sealed = sealer().seal(relay_settings(relay).to_json(), place=place)
+    domain.save(update_fields=["smtp_sealed"])
+
+
+@transaction.atomic
 def queue(number: int, thread: Thread) -> list[Message]:
-    """Return queued messages, due now, each with a sent copy of its own."""
+    """Return queued messages, due now, each with a sent copy of its own.
+
+    One transaction: a worker must not find the factory's copy, which has no Message-ID.
+    """
     messages = QueuedMessageFactory.create_batch(number, thread=thread)
     for message in messages:
         copy = (
