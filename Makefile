@@ -45,7 +45,7 @@ check: setup ## format, lint, types, import contracts, migrations, generated doc
 	lint-imports
 	mypy .
 	@$(WITH_DATABASE) $(PYTHON_RUN) manage.py makemigrations --check --dry-run
-	$(PYTHON_RUN) manage.py states_doc --check
+	$(PYTHON_RUN) manage.py docs --check
 	pytest -q tests/unit/test_documents.py
 
 fmt: setup ## format the code and fix what ruff can fix
@@ -53,7 +53,7 @@ fmt: setup ## format the code and fix what ruff can fix
 	ruff check --fix .
 
 docs: setup ## write the generated documents again
-	$(PYTHON_RUN) manage.py states_doc
+	$(PYTHON_RUN) manage.py docs
 
 lock: ## write the locks again from requirements/*.in (needs uv on the PATH)
 	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH (the pip package of that name)" >&2; exit 1; }

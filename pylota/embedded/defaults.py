@@ -31,7 +31,7 @@ _WITHOUT_DATABASE = (
     *("check", "diffsettings", "sendtestemail", "spectacular"),
     *("collectstatic", "compilemessages", "findstatic", "makemessages"),
     *("startapp", "startproject"),
-    *("catcher", "states_doc"),
+    *("catcher", "docs"),
 )
 
 # The server that this process asked for, for commands that tell the user about it.

@@ -216,7 +216,7 @@ def test_a_pasted_value_finds_its_message_and_no_other(by: str) -> None:
     )
     pasted = {
         "id": f" {wanted.public_id} ",
-        "sender": str(wanted.from_address),
+        "sender": wanted.from_address or "",
         "recipient": "jo@example.net",
         "message-id": f"<{wanted.rfc_message_id}>",
         "key": "Booking-2291",

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from pylota.states_doc import states_document
+from pylota.states_page import states_document
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = re.compile(r"(PM_[A-Z0-9_]+|DATABASE_URL|CELERY_BROKER_URL)")
