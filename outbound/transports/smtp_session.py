@@ -154,7 +154,11 @@ class Session(smtplib.SMTP):
     def secure(self, context: ssl.SSLContext, host: str) -> None:
         """Change to TLS, verified for the host; forget all that came in clear."""
         self._arm()
-        self.sock = context.wrap_socket(self.sock, server_hostname=host)
+        self.sock.getpeername()  # a lost connection would be wrapped without handshake
+        secured = context.wrap_socket(self.sock, server_hostname=host)
+        self.sock = secured
+        if secured.version() is None:
+            raise ConnectionError("the server left before the TLS handshake")
         self._buffer = b""
         self.esmtp_features = {}
 

@@ -10,7 +10,7 @@ MESSAGE_ID = "01k@x.test"
 CONTENT = (
     f"Message-ID: <{MESSAGE_ID}>\r\nSubject: Your booking\r\n\r\nHello.\r\n".encode()
 )
-SECONDS = 5.0
+SECONDS = 30.0
 """Each step's time, when a test does not wait for its end."""
 
 
