@@ -30,6 +30,7 @@ def deliver(message_id: str) -> None:
 
     Whatever goes wrong before the claim, the row is due again in 5 s.
     """
+    reach("deliver.rung")
     try:
         with ExitStack() as held:
             if (claim := _take(message_id, held)) is None:

@@ -18,9 +18,9 @@ from tests.factories import (
     ThreadFactory,
     key_hash_of,
 )
+from tests.support.database import database_url
 from tests.support.invariants import assert_unbroken, books
 from tests.support.pg_proxy import Fault, PgProxy
-from tests.support.processes import database_url
 from tests.support.scripted import ScriptedTransport, work
 
 pytestmark = pytest.mark.django_db(transaction=True)

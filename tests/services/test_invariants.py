@@ -15,8 +15,8 @@ from mailboxes.statuses import EventOwner, MessageStatus, Operation
 from outbound.models import LedgerEntry
 from quota.models import Allowance, Hold
 from tests.factories import QueuedMessageFactory, key_hash_of
+from tests.support.database import database_url
 from tests.support.invariants import Copies, books, broken, unsettled
-from tests.support.processes import database_url
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

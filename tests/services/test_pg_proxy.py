@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.support.database import database_url
 from tests.support.pg_proxy import Fault, PgProxy
-from tests.support.processes import database_url
 
 pytestmark = pytest.mark.django_db
 

@@ -14,6 +14,7 @@ from domains.relay import RelaySettings
 from mailboxes.models import Message
 from mailboxes.statuses import TenantMode
 from pylota.provisioning import Provisioned, RelayDomain, provision
+from tests.support.database import database_url
 from tests.support.invariants import (
     KEY_HEADER,
     Copies,
@@ -21,7 +22,7 @@ from tests.support.invariants import (
     books,
     unsettled,
 )
-from tests.support.processes import database_url, until
+from tests.support.processes import until
 from tests.support.smtp_server import SmtpServer
 
 RECIPIENT = "jo@example.net"
