@@ -57,6 +57,7 @@ def deliver(message_id: str) -> None:
 
 
 def _deliver(message_id: str) -> Delivery:
+    reach("deliver.rung")
     if (found := _look(message_id)) is None:
         return Delivery.NOT_DUE
     try:

@@ -1,5 +1,53 @@
-"""Fixtures of the tests that run real processes."""
+"""Fixtures of the tests that run real processes.
 
-from tests.support.processes import processes
+A module shares one web process, idle between its tests; workers belong to one test and
+are gone before its rows are.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Processes, Running, processes
+from tests.support.sending import Client, open_account
+from tests.support.smtp_server import SmtpServer
 
 __all__ = ["processes"]
+
+
+@pytest.fixture(scope="module")
+def web(
+    django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """The module's web process."""
+    group = Processes(tmp_path_factory.mktemp("web"))
+    yield group.web()
+    group.end_all()
+
+
+@pytest.fixture
+def crew(transactional_db: None, tmp_path: Path) -> Iterator[Processes]:
+    """Starts the test's own processes, and ends them all."""
+    group = Processes(tmp_path)
+    yield group
+    group.end_all()
+
+
+@pytest.fixture
+def relay() -> Iterator[SmtpServer]:
+    """A relay over TLS that fails as it is told, and counts copies."""
+    with SmtpServer() as relay:
+        yield relay
+
+
+@pytest.fixture
+def account(transactional_db: None, web: Running) -> Callable[[SmtpServer], Client]:
+    """Make a tenant whose one identity sends through the given relay."""
+    return lambda relay: open_account(relay, base_url=web.url)
+
+
+@pytest.fixture
+def sender(account: Callable[[SmtpServer], Client], relay: SmtpServer) -> Client:
+    """A client of the module's web, whose mail goes to ``relay``."""
+    return account(relay)

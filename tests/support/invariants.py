@@ -64,7 +64,7 @@ NO_SUCH_ROWS: Mapping[str, LiteralString] = {
         HAVING count(*) <> max(seq) OR min(seq) <> 1""",
     "an attempt without an end on a message that is not queued": """
         SELECT m.id, a.n, a.phase FROM attempts a JOIN messages m ON m.pk = a.message_pk
-        WHERE a.finished_at IS NULL AND m.status <> 'queued'""",
+        WHERE a.result IS NULL AND m.status <> 'queued'""",
     "a key with two messages": """
         SELECT identity_id, key_hash, count(DISTINCT message_id) FROM idempotency
         GROUP BY identity_id, key_hash HAVING count(DISTINCT message_id) > 1""",

@@ -34,12 +34,14 @@ class Fault(Enum):
 class Rule:
     """One fault, for the next ``times`` transactions that ran a statement of its kind.
 
-    ``marker`` is searched in the text of each statement of the transaction.
+    ``marker`` is searched in the text of each statement of the transaction;
+    ``seconds`` is how long a held COMMIT waits at most.
     """
 
     fault: Fault
     marker: re.Pattern[str]
     times: int = 1
+    seconds: float = PATIENCE
     fired: int = 0
     _change: threading.Condition = field(default_factory=threading.Condition)
     _released: threading.Event = field(default_factory=threading.Event)
@@ -72,9 +74,9 @@ class Rule:
         self._released.set()
 
     def hold(self) -> None:
-        """Stand still until released."""
+        """Stand still until released, or until the rule's time is over."""
         self.strike()
-        self._released.wait(PATIENCE)
+        self._released.wait(self.seconds)
 
 
 def commands(kind: bytes, body: bytes, names: dict[str, dict[bytes, str]]) -> list[str]:
@@ -200,13 +202,17 @@ class PgProxy(TcpProxy):
         netloc = f"{user}{at}127.0.0.1:{self.port}"
         return self._url._replace(netloc=netloc).geturl()
 
-    def at_commit(self, fault: Fault, *, marker: str, times: int = 1) -> Rule:
+    def at_commit(
+        self, fault: Fault, *, marker: str, times: int = 1, seconds: float = PATIENCE
+    ) -> Rule:
         """Plant a fault at the COMMIT of transactions that ran such a statement.
 
         ``marker`` is a regular expression, searched without regard to case, e.g.
         ``insert into .?idempotency``.
         """
-        rule = Rule(fault, re.compile(marker, re.IGNORECASE | re.DOTALL), times)
+        rule = Rule(
+            fault, re.compile(marker, re.IGNORECASE | re.DOTALL), times, seconds
+        )
         self._rules.append(rule)
         return rule
 

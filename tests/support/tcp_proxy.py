@@ -183,7 +183,9 @@ class TcpProxy:
             server = socket.socket(socket.AF_UNIX)
             server.connect(self.target)
             return server
-        return socket.create_connection(self.target, timeout=None)
+        server = socket.create_connection(self.target, timeout=None)
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return server
 
     def wait_until_flowing(self, link: Link) -> None:
         """Return when nothing is frozen, or when the link is closed."""

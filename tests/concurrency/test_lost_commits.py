@@ -1,0 +1,139 @@
+"""Row 28: a claim's or a record's COMMIT is lost, and nothing is sent or told twice."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.db import OperationalError, connection
+
+from delivery.models import Attempt, OutboundState
+from delivery.statuses import AttemptResult
+from mailboxes.models import Message, Tenant
+from mailboxes.statuses import MessageStatus, Operation
+from outbound import claims
+from outbound.models import LedgerEntry
+from tests.factories import (
+    AddressFactory,
+    QueuedMessageFactory,
+    ThreadFactory,
+    key_hash_of,
+)
+from tests.support.database import database_url
+from tests.support.invariants import assert_unbroken, books
+from tests.support.pg_proxy import Fault, PgProxy
+from tests.support.scripted import ScriptedTransport, work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TRIALS = 20
+CLAIM = r"insert into .?attempts"
+RECORD = r"update .?attempts set phase = 'answered'"
+
+
+@pytest.fixture
+def proxy() -> Iterator[PgProxy]:
+    """Let this thread's connection to the database go through a proxy."""
+    direct = dict(connection.settings_dict)
+    with PgProxy(database_url()) as proxy:
+        connection.close()
+        connection.settings_dict |= {"HOST": "127.0.0.1", "PORT": proxy.port}
+        yield proxy
+        proxy.forget_rules()
+        connection.close()
+        connection.settings_dict |= direct
+
+
+@pytest.fixture
+def scripted() -> ScriptedTransport:
+    """A transport that takes everything, and counts."""
+    return ScriptedTransport()
+
+
+@pytest.fixture
+def messages() -> list[Message]:
+    """Return queued messages of one identity, each with its copy and its key."""
+    thread = ThreadFactory.create(identity=AddressFactory.create().identity)
+    made = QueuedMessageFactory.create_batch(TRIALS, thread=thread)
+    for n, message in enumerate(made):
+        LedgerEntry.objects.create(
+            identity_id=message.identity_id,
+            key_hash=key_hash_of(f"k-{n}"),
+            tenant_id=message.tenant_id,
+            fingerprint="f",
+            operation=Operation.SEND,
+            message_id=message.public_id,
+            response={},
+        )
+    return made
+
+
+def assert_settled(messages: list[Message], transport: ScriptedTransport) -> None:
+    """Assert one call, one attempt and one of everything else for each message."""
+    assert len(transport.calls) == Attempt.objects.count() == len(messages)
+    assert set(Message.objects.values_list("status", flat=True)) == {"submitted"}
+    accepted = {f"k-{n}": message.public_id for n, message in enumerate(messages)}
+    copies = {(key, "jo@example.net"): 1 for key in accepted}
+    tenants = list(Tenant.objects.values_list("id", flat=True))
+    with books(database_url(), tenants) as connection_of_books:
+        assert_unbroken(connection_of_books, accepted, copies)
+
+
+def test_a_claim_whose_commit_took_effect_goes_on_to_its_one_call(
+    messages: list[Message], proxy: PgProxy, scripted: ScriptedTransport
+) -> None:
+    for message in messages:
+        rule = proxy.at_commit(Fault.CUT_AFTER, marker=CLAIM)
+        assert work(message.public_id, scripted) is not None
+        rule.wait()
+    assert_settled(messages, scripted)
+
+
+def test_a_claim_whose_commit_was_lost_makes_no_call_and_can_be_taken_again(
+    messages: list[Message], proxy: PgProxy, scripted: ScriptedTransport
+) -> None:
+    for message in messages:
+        rule = proxy.at_commit(Fault.CUT_BEFORE, marker=CLAIM)
+        with pytest.raises(OperationalError):
+            work(message.public_id, scripted)
+        rule.wait()
+        assert not OutboundState.objects.filter(claim_token__isnull=False).exists()
+    assert scripted.calls == []
+
+    for message in messages:
+        work(message.public_id, scripted)
+    assert_settled(messages, scripted)
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT_AFTER, Fault.CUT_BEFORE])
+def test_a_record_whose_commit_was_lost_is_recorded_again_and_counts_once(
+    messages: list[Message],
+    proxy: PgProxy,
+    scripted: ScriptedTransport,
+    fault: Fault,
+) -> None:
+    for message in messages:
+        rule = proxy.at_commit(fault, marker=RECORD)
+        work(message.public_id, scripted)
+        rule.wait()
+    assert_settled(messages, scripted)
+
+
+def test_a_claim_whose_database_stays_away_makes_no_call(
+    messages: list[Message], proxy: PgProxy, scripted: ScriptedTransport
+) -> None:
+    # Given a COMMIT that took effect, and a database that cannot be asked about it
+    rule = proxy.at_commit(Fault.CUT_AFTER, marker=CLAIM)
+    connection.ensure_connection()
+    proxy.refuse()
+    with pytest.raises(OperationalError):
+        work(messages[0].public_id, scripted)
+    rule.wait()
+    proxy.admit()
+
+    # Then nobody called, and the claim stands until the alarm ends it
+    assert scripted.calls == []
+    state = OutboundState.objects.get(message=messages[0])
+    assert isinstance(state.claim_token, uuid.UUID)
+    assert claims.claim(messages[0].public_id) is None
+    assert Attempt.objects.get().result not in AttemptResult.values
+    assert Message.objects.get(pk=messages[0].key).status == MessageStatus.QUEUED

@@ -1,0 +1,18 @@
+"""Short times for fault tests: seconds instead of minutes, in the same proportions."""
+
+CLAIM = 4.0
+"""Age at which a claim ends, in seconds; the product's default is 300."""
+
+ALARM = 0.3
+"""The alarms' period, in seconds; the product's default is 15."""
+
+SHORT: dict[str, object] = {
+    "PM_CLAIM_SECONDS": CLAIM,
+    "PM_ALARM_SECONDS": ALARM,
+    "PM_REDISPATCH_SECONDS": 2,
+    "PM_BACKOFF_SCALE": 0.005,
+    "PM_SMTP_CONNECT_SECONDS": 1,
+    "PM_SMTP_COMMAND_SECONDS": 1,
+    "PM_SMTP_FINAL_SECONDS": 1,
+}
+"""The environment of a worker that lives at this pace."""
