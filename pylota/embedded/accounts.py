@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,10 @@ def as_account(account: Account, work: Callable[[], str]) -> str:
     if account.is_us:
         return work()
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of other threads' locks; the child takes none
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         _answer_as(account, work, writer)
     os.close(writer)

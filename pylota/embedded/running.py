@@ -10,7 +10,8 @@ from pylota.embedded.layout import SOCKET_NAME, Layout
 
 START_SECONDS = 120.0  # a crash recovery may be long
 LEFTOVER_SECONDS = 3.0
-STOP_SECONDS = 5.0  # then an immediate shutdown: nothing committed is lost by it
+_WAYS_TO_STOP = ((signal.SIGINT, 4.0), (signal.SIGQUIT, 1.0))
+_END_SECONDS = 5.0
 
 Report = Callable[[str], None]
 
@@ -43,28 +44,37 @@ def join(layout: Layout, report: Report) -> int | None:
 def shut_down(layout: Layout) -> None:
     """Stop the server and wait for the last of its processes.
 
-    SIGINT, not SIGTERM: that one waits for idle clients.
+    SIGINT, not SIGTERM: that one waits for idle clients. A server that does not answer
+    is killed: what is committed stands in its log.
     """
-    for signum in (signal.SIGINT, signal.SIGQUIT):
-        deadline = time.monotonic() + STOP_SECONDS
+    for signum, seconds in _WAYS_TO_STOP:
         pid_file = processes.read_pid_file(layout.data)
         if pid_file and _is_ours(pid_file, layout):
             processes.send(pid_file.pid, signum)
-        while time.monotonic() < deadline:
-            if locks.is_free(layout.server_lock):
-                return
-            time.sleep(locks.POLL_SECONDS)
-    raise EmbeddedFailed(
-        f"PostgreSQL on {layout.data} does not stop. Read {layout.log}."
-    )
+        if _is_over(layout, seconds=seconds):
+            return
+    end(processes.processes_in(layout.data, layout.account))
+    if not _is_over(layout, seconds=_END_SECONDS):
+        raise EmbeddedFailed(
+            f"PostgreSQL on {layout.data} does not stop. Read {layout.log}."
+        )
+
+
+def _is_over(layout: Layout, *, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not locks.is_free(layout.server_lock):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(locks.POLL_SECONDS)
+    return True
 
 
 def end(pids: list[int]) -> None:
     """Immediate shutdown, then SIGKILL; for servers with nothing left to save."""
-    for signum in (signal.SIGQUIT, signal.SIGKILL):
+    for signum, seconds in ((signal.SIGQUIT, 1.0), (signal.SIGKILL, _END_SECONDS)):
         for pid in pids:
             processes.send(pid, signum)
-        if processes.wait_until_gone(pids, seconds=STOP_SECONDS):
+        if processes.wait_until_gone(pids, seconds=seconds):
             return
 
 

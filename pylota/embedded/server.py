@@ -98,19 +98,28 @@ def ensure(
     stops when its last user leaves (``Server.stop``, the end of the process, SIGTERM).
     Raises ``EmbeddedFailed``: one line that ends with the next step.
     """
-    began = time.monotonic()
-    report = report or (lambda _line: None)
-    layout = Layout.of(data_dir, name=name, fast=fast)
-    with endings.interruptible():
-        layout.prepare()
-        with locks.held(
-            layout.start_lock,
-            seconds=START_SECONDS,
-            waiting=lambda: report("waiting for another start of PostgreSQL"),
-        ) as start_lock:
-            process = obtain(layout, start_lock, report)
-            users = locks.share(layout.users_lock)
-        seconds = time.monotonic() - began
-        server = Server(layout, users=users, process=process, seconds=seconds)
+    try:
+        with endings.interruptible():
+            layout = Layout.of(data_dir, name=name, fast=fast)
+            server = _started_or_joined(layout, report or (lambda _line: None))
+    except OSError as error:
+        raise EmbeddedFailed(
+            f"{error.filename or data_dir}: {error.strerror or error}."
+            " Correct that, or set another PM_DATA_DIR."
+        ) from error
     endings.watch(server)
     return server
+
+
+def _started_or_joined(layout: Layout, report: Report) -> Server:
+    began = time.monotonic()
+    layout.prepare()
+    with locks.held(
+        layout.start_lock,
+        seconds=START_SECONDS,
+        waiting=lambda: report("waiting for another start of PostgreSQL"),
+    ) as start_lock:
+        process = obtain(layout, start_lock, report)
+        users = locks.share(layout.users_lock)
+    seconds = time.monotonic() - began
+    return Server(layout, users=users, process=process, seconds=seconds)

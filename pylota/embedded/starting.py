@@ -10,8 +10,9 @@ from pathlib import Path
 from pylota.embedded import binaries, cluster, locks, processes
 from pylota.embedded.errors import EmbeddedFailed
 from pylota.embedded.layout import SOCKET_NAME, Layout
-from pylota.embedded.running import START_SECONDS, STOP_SECONDS, Report, end, join
+from pylota.embedded.running import START_SECONDS, Report, end, join
 
+GIVE_UP_SECONDS = 10.0  # PostgreSQL kills what does not answer after 5
 LOG_BYTES = 10 * 2**20
 
 
@@ -36,13 +37,14 @@ def _start(
 ) -> "subprocess.Popen[bytes]":
     _clear_the_way(layout)
     program = binaries.installed()
+    has_data = os.path.lexists(layout.data)
+    if has_data:
+        layout.make_own(layout.data)
+        cluster.check_version(layout, program)
     if not layout.account.is_us:
         program = binaries.copied(program, layout.base)
         binaries.remove_other_copies(layout.base, keep=program)
-    if os.path.lexists(layout.data):
-        layout.make_own(layout.data)
-        cluster.check_version(layout, program)
-    else:
+    if not has_data:
         report("making the database folder (only the first time)")
         cluster.create(layout, program, lock=start_lock)
     cluster.write_access_rules(layout)
@@ -107,7 +109,7 @@ def _spawn(
     except BaseException:
         process.send_signal(signal.SIGQUIT)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
+            process.wait(GIVE_UP_SECONDS)
         raise
     return process
 
