@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.processes import processes
 from tests.support.racers import Racers
+from tests.support.web import Sender
 
 __all__ = ["processes", "racers"]
 
@@ -16,3 +17,11 @@ def racers(transactional_db: None) -> Iterator[Racers]:
     threads = Racers(8)
     yield threads
     threads.close()
+
+
+@pytest.fixture
+def sender(transactional_db: None) -> Iterator[Sender]:
+    """A client of the API over HTTP."""
+    made = Sender.new()
+    yield made
+    made.close()
