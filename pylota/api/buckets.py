@@ -19,14 +19,19 @@ from limits.strategies import FixedWindowRateLimiter
 from core.errors import RateLimited
 from core.sealing import keyed_hash
 
+PATIENCE: Final = 0.5
+"""Seconds that a request waits for Redis before it is let through."""
 FAILURES_PER_MINUTE: Final = 600
 """Refused keys that one client may show; more are answered 429."""
 
 
 @functools.cache
 def limiter() -> FixedWindowRateLimiter:
-    url = settings.PM_REDIS_URL or "memory://"
-    return FixedWindowRateLimiter(storage_from_string(url, wrap_exceptions=True))
+    url, options = settings.PM_REDIS_URL or "memory://", {}
+    if not url.startswith("memory"):
+        options = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE}
+    storage = storage_from_string(url, wrap_exceptions=True, **options)
+    return FixedWindowRateLimiter(storage)
 
 
 def count(bucket: str, *identifiers: str, per_minute: int) -> None:

@@ -1,5 +1,7 @@
 """Rate limits: what a full bucket answers, and that buckets do not mix."""
 
+import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,3 +94,15 @@ def test_a_redis_that_is_away_limits_nobody(api: ApiClient, settings: Any) -> No
     settings.PM_RATE_PER_KEY = 1
 
     assert [api.get("/v1/me").status_code for _ in range(3)] == [200, 200, 200]
+
+
+def test_a_redis_that_never_answers_holds_nobody_up(
+    api: ApiClient, settings: Any
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.PM_REDIS_URL = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        settings.PM_RATE_PER_KEY = 1
+        started = time.monotonic()
+
+        assert api.get("/v1/me").status_code == 200
+        assert time.monotonic() - started < 5
