@@ -48,12 +48,11 @@ def deliver(message_id: str) -> None:
     call that has ended goes on to messages of this process that found none.
     """
     ends = elapsed_clock() + GO_ON_SECONDS
-    was = _deliver(message_id)
-    if was is Delivery.CALLED:
-        while was is not Delivery.NO_SLOT and elapsed_clock() < ends:
-            if (parked_id := parked.unpark()) is None:
-                return
-            was = _deliver(parked_id)
+    if _deliver(message_id) is not Delivery.CALLED:
+        return
+    while elapsed_clock() < ends and (parked_id := parked.unpark()) is not None:
+        if _deliver(parked_id) is Delivery.NO_SLOT:
+            return
 
 
 def _deliver(message_id: str) -> Delivery:
