@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import inscriptis
-
 from mailboxes.statuses import MessageKind, Operation
 from outbound.mime import Attachment
 from outbound.plan import (
@@ -17,6 +15,7 @@ from outbound.plan import (
     SendPlan,
 )
 from outbound.requests import SendRequest
+from outbound.text import text_from_html
 
 SIGNATURE_MARK = "\n\n-- \n"
 
@@ -85,7 +84,7 @@ class Draft:
         page = self.request.html
         text = self.request.text
         if text is None:
-            text = inscriptis.get_text(page or "").strip()
+            text = text_from_html(page or "")
         facts, disclosure = self.facts, self._disclosure()
         if facts.signature_text:
             text += SIGNATURE_MARK + facts.signature_text

@@ -36,12 +36,12 @@ WITH thread AS (
                         operation, rfc_message_id, raw_key, raw_size, from_address,
                         from_name, sender_domain, to_addrs, cc_addrs, bcc_addrs,
                         subject, text, extracted_text, snippet, sent_at, received_at,
-                        created_at, updated_at, metadata)
+                        created_at, updated_at, metadata, flags)
   SELECT %(message)s, %(tenant)s, %(identity)s, thread.pk, 'outbound', 'queued',
          %(kind)s, %(operation)s, %(rfc_message_id)s, %(raw_key)s, %(raw_size)s,
          %(from_address)s, %(from_name)s, %(sender_domain)s, %(to)s, %(cc)s, %(bcc)s,
-         %(subject)s, %(text)s, %(text)s, %(snippet)s, %(now)s, %(now)s, %(now)s,
-         %(now)s, %(metadata)s
+         %(subject)s, %(text)s, %(extracted)s, %(snippet)s, %(now)s, %(now)s, %(now)s,
+         %(now)s, %(metadata)s, %(flags)s
     FROM thread
   RETURNING pk
 ), delivered AS (
@@ -141,7 +141,9 @@ def _message(plan: SendPlan, composed: ComposedMessage) -> Json:
         "from_name": plan.from_name,
         "sender_domain": org_domain(domain_of(plan.from_address)),
         "subject": plan.subject,
-        "text": plan.text,
+        "text": plan.stored_text,
+        "extracted": plan.extracted_text,
+        "flags": list(plan.flags),
         "snippet": " ".join(plan.text[: 4 * SNIPPET].split())[:SNIPPET],
         "metadata": Jsonb(dict(plan.metadata)),
     }

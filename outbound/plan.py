@@ -17,6 +17,10 @@ from mailboxes.statuses import (
     TenantStatus,
 )
 from outbound.mime import Attachment
+from outbound.words import cut_utf8
+
+TEXT_LIMIT, EXTRACTED_LIMIT = 512 * 1024, 256 * 1024
+"""Bytes of a text that its row keeps, and that the API shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,22 @@ class SendPlan:
     now: datetime
 
     @property
+    def stored_text(self) -> str:
+        """Return the text as its row keeps it; all of it stands in the sent copy."""
+        return _cut(self.text, TEXT_LIMIT)
+
+    @property
+    def extracted_text(self) -> str:
+        """Return the text as the API shows it."""
+        return _cut(self.text, EXTRACTED_LIMIT)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Return what readers should know of the message."""
+        is_whole = self.extracted_text == self.text
+        return () if is_whole else ("body_truncated",)
+
+    @property
     def units(self) -> int:
         """Return how many units of the allowance the send may use."""
         return len(self.recipients)
@@ -97,3 +117,7 @@ class SendPlan:
     def in_field(self, wanted: RecipientField) -> tuple[PlannedRecipient, ...]:
         """Return the recipients of one field, in the caller's order."""
         return tuple(r for r in self.recipients if r.field == wanted)
+
+
+def _cut(text: str, limit: int) -> str:
+    return cut_utf8(text.encode(), limit).decode()

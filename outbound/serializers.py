@@ -98,7 +98,7 @@ def accepted_message(plan: SendPlan, *, rfc_message_id: str, now: datetime) -> J
             subject=plan.subject,
             sent_at=now,
             received_at=now,
-            extracted_text=plan.text,
+            extracted_text=plan.extracted_text,
             attachments=[
                 attachment(
                     id=planned.id,
@@ -119,7 +119,7 @@ def accepted_message(plan: SendPlan, *, rfc_message_id: str, now: datetime) -> J
                 delivery(r.address, r.field, DeliveryStatus.QUEUED, updated_at=now)
                 for r in sorted(plan.recipients, key=lambda r: r.address)
             ],
-            flags=(),
+            flags=plan.flags,
         )
     )
 

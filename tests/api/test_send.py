@@ -248,3 +248,26 @@ def test_a_domain_in_any_script_is_reached_and_a_local_part_is_not(
     assert code_of(refused) == "address_unsupported"
     assert paths_of(refused) == ["to[1]"]
     assert taken.json()["to"][0]["address"] == "ana@xn--bcher-kva.example"
+
+
+def test_the_text_of_a_page_is_derived_and_travels_with_it(api: ApiClient) -> None:
+    sent = api.send(booking(text=None, html="<p>Hello <b>Jo</b></p><p>Bye</p>")).json()
+
+    assert sent["extracted_text"].split() == ["Hello", "Jo", "Bye"]
+    mime = objects.get(Message.objects.get().raw_key or "")
+    assert b"text/plain" in mime
+    assert b"<p>Hello <b>Jo</b></p>" in mime
+
+
+def test_a_text_too_long_for_its_row_is_cut_there_and_sent_whole(
+    api: ApiClient,
+) -> None:
+    text = "é" * 600_000
+
+    sent = api.send(booking(text=text)).json()
+
+    message = Message.objects.get()
+    assert sent["flags"] == message.flags == ["body_truncated"]
+    assert len(sent["extracted_text"].encode()) == 256 * 1024
+    assert len((message.text or "").encode()) == 512 * 1024
+    assert (message.raw_size or 0) > len(text.encode())
