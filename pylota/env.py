@@ -93,8 +93,13 @@ def folder(name: str, default: Path) -> Path:
     return _read(name, default, Path).absolute()
 
 
-def json_object(name: str) -> dict[str, Any]:
-    """Return a JSON object; an empty one when unset."""
+def json_object(
+    name: str, *, check: Callable[[dict[str, Any]], None] = lambda value: None
+) -> dict[str, Any]:
+    """Return a JSON object; an empty one when unset.
+
+    ``check`` raises ValueError for an object that is none of the wanted ones.
+    """
 
     def parse(raw: str) -> dict[str, Any]:
         try:
@@ -103,6 +108,7 @@ def json_object(name: str) -> dict[str, Any]:
             raise ValueError(f"is not JSON (column {error.colno})") from None
         if not isinstance(value, dict):
             raise ValueError("must be a JSON object")
+        check(value)
         return value
 
     return _read(name, {}, parse)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dj_database_url
 
+from mailboxes import policy
 from pylota import VERSION, env, logs
 from pylota.embedded.defaults import default_data_dir
 from pylota.local import local_secrets
@@ -34,7 +35,7 @@ PM_PLATFORM_TRANSPORT = env.choice(
     ("cloudflare", "ses", "smtp"),
 )
 PM_PLATFORM_RELAY_URL = env.text("PM_PLATFORM_RELAY_URL", "")
-PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY")
+PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY", check=policy.check)
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
 
 # --- rate limits, a minute; 0 limits nothing -----------------------------------------

@@ -1,5 +1,8 @@
 """Scopes by level, and how the layers of a tenant's policy merge."""
 
+import re
+from typing import Any
+
 import pytest
 
 from mailboxes import policy
@@ -52,3 +55,39 @@ def test_merging_leaves_the_built_in_policy_alone() -> None:
 @pytest.mark.parametrize(("value", "most"), [(10, 10), (49, 49), (500, 49), (0, 1)])
 def test_no_policy_allows_more_than_49_recipients(value: int, most: int) -> None:
     assert policy.max_recipients({"max_recipients": value}) == most
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"max_recipients": 5, "send_allowlist_only": True, "large_attachments": "link"},
+        {"abuse": {"bounce_rate_pause": 1}, "retention": {"message_days": 365}},
+        {"ai_disclosure": {"mode": "header", "text": None}, "auto_reply": None},
+    ],
+)
+def test_a_policy_of_known_fields_is_taken(overrides: dict[str, Any]) -> None:
+    policy.check(overrides)
+
+    assert set(policy.effective_policy(overrides)) == set(policy.BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path"),
+    [
+        ({"max_recipient": 5}, "max_recipient"),
+        ({"max_recipients": "5"}, "max_recipients"),
+        ({"max_recipients": True}, "max_recipients"),
+        ({"max_recipients": -1}, "max_recipients"),
+        ({"send_allowlist_only": 1}, "send_allowlist_only"),
+        ({"abuse": 0.1}, "abuse"),
+        ({"abuse": {"bounce_rate": 0.1}}, "abuse.bounce_rate"),
+        ({"ai_disclosure": {"mode": "loud"}}, "ai_disclosure.mode"),
+        ({"large_attachments": "links"}, "large_attachments"),
+    ],
+)
+def test_a_policy_with_a_wrong_field_names_it(
+    overrides: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"{re.escape(path)}$"):
+        policy.check(overrides)
