@@ -7,17 +7,16 @@ away limits nobody.
 import functools
 import math
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from django.conf import settings
-from limits import RateLimitItemPerMinute
-from limits.errors import StorageError
-from limits.storage import storage_from_string
-from limits.strategies import FixedWindowRateLimiter
 
 from core.errors import RateLimited
 from core.sealing import keyed_hash
+
+if TYPE_CHECKING:
+    from limits.strategies import FixedWindowRateLimiter
 
 PATIENCE: Final = 0.5
 """Seconds that a request waits for Redis before it is let through."""
@@ -26,7 +25,14 @@ FAILURES_PER_MINUTE: Final = 600
 
 
 @functools.cache
-def limiter() -> FixedWindowRateLimiter:
+def limiter() -> "FixedWindowRateLimiter":
+    """Return this process's windows; made at the first call that counts.
+
+    The library is loaded here: a tenth of the start of every other command.
+    """
+    from limits.storage import storage_from_string
+    from limits.strategies import FixedWindowRateLimiter
+
     url, options = settings.PM_REDIS_URL or "memory://", {}
     if not url.startswith("memory"):
         options = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE}
@@ -41,6 +47,9 @@ def count(bucket: str, *identifiers: str, per_minute: int) -> None:
     """
     if per_minute == 0:
         return
+    from limits import RateLimitItemPerMinute
+    from limits.errors import StorageError
+
     item = RateLimitItemPerMinute(per_minute)
     try:
         if limiter().hit(item, bucket, *identifiers):
