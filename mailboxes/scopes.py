@@ -62,11 +62,16 @@ IMPLICIT: Final[Mapping[KeyLevel, frozenset[Scope]]] = {
     T: frozenset({Scope.USAGE_READ}),
     I: frozenset({Scope.USAGE_READ}),
 }
+_BY_NAME: Final = {str(scope): scope for scope in Scope}
+_ALLOWED: Final = {
+    level: frozenset(scope for scope, levels in LEVELS.items() if level in levels)
+    for level in KeyLevel
+}
 
 
 def allowed_at(level: KeyLevel) -> frozenset[Scope]:
     """Return every scope that a key of this level may hold."""
-    return frozenset(scope for scope, levels in LEVELS.items() if level in levels)
+    return _ALLOWED[level]
 
 
 def effective(level: KeyLevel, permissions: Iterable[str]) -> frozenset[Scope]:
@@ -74,6 +79,6 @@ def effective(level: KeyLevel, permissions: Iterable[str]) -> frozenset[Scope]:
 
     A permission that this version does not know grants nothing.
     """
-    held = {Scope(name) for name in permissions if name in Scope.values}
+    held = {_BY_NAME[name] for name in permissions if name in _BY_NAME}
     implied = {IMPLIES[scope] for scope in held if scope in IMPLIES}
-    return (frozenset(held | implied) | IMPLICIT[level]) & allowed_at(level)
+    return (frozenset(held | implied) | IMPLICIT[level]) & _ALLOWED[level]
