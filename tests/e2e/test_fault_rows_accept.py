@@ -22,7 +22,7 @@ def test_a_web_process_killed_between_commit_and_bell_loses_nothing(
     """Row 5, must hold 6: sent without a retry of the client, and a retry replays."""
     # Given a worker that has gone idle, and a web process that dies after its commit
     crew.worker(**SHORT)
-    doomed = crew.web(planted="accept.committed=kill")
+    doomed = crew.web(planted="submit.committed=kill")
     with pytest.raises(httpx.TransportError):
         sender.post("no-answer", base_url=doomed.url)
 
