@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ DEADLINE = 0.8 * CLAIM
 def used_by(sender: Client) -> int:
     """Return how many units the sender's tenant has been charged."""
     return Allowance.objects.get(tenant_id=sender.account.tenant_id).used
+
+
+def is_submitted(message_id: str) -> bool:
+    return status_of(message_id) == "submitted"
 
 
 def test_a_relay_that_reads_the_dot_and_leaves_is_never_called_again(
@@ -125,7 +130,7 @@ def test_a_relay_that_swallows_or_drips_stops_nobody_else_s_mail(
             started = time.monotonic()
             message = other.accept(f"healthy-{n}")
             until(
-                lambda m=message: status_of(m) == "submitted",
+                partial(is_submitted, message),
                 seconds=10,
                 what="the other domain's mail",
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from uuid import uuid4
 
@@ -140,7 +140,7 @@ class Storm:
         ]
         return message
 
-    def _hold(self, message: Message, *, expires_at: object) -> None:
+    def _hold(self, message: Message, *, expires_at: datetime) -> None:
         self._holds.append(
             Hold(
                 id=new_id("hld"),
