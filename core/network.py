@@ -74,7 +74,7 @@ def check_name(host: str, *, refused: Collection[str] = ()) -> str:
         raise HostRefused("not a DNS name")
     if NUMBER.fullmatch(labels[-1]):  # the resolver reads such a name as an address
         raise HostRefused("an address, not a name")
-    for suffix in (*REFUSED_SUFFIXES, *refused):
+    for suffix in (*REFUSED_SUFFIXES, *(own.lower() for own in refused)):
         if name == suffix or name.endswith(f".{suffix}"):
             raise HostRefused(f"names under {suffix} are refused")
     return name

@@ -20,7 +20,7 @@ from core.database import execute, fetch_one
 from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
 from delivery.models import OutboundState
-from delivery.statuses import DeliveryStatus
+from delivery.statuses import AttemptResult, DeliveryStatus
 from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
@@ -51,6 +51,9 @@ LEASE = timedelta(seconds=60)
 
 DEADLINE_SHARE = 0.8
 """The whole exchange ends within this share of the claim: 4 of its 5 minutes."""
+
+ANSWERED = frozenset({AttemptResult.ACCEPTED, AttemptResult.REJECTED})
+"""Ends of a call that are an answer; of any other, the phase says how far it got."""
 
 AWAY = (OperationalError, InterfaceError)
 MOST_PAUSE = 5.0
@@ -266,13 +269,15 @@ def _close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
     """Write the outcome on the attempt's row; False if that has been done before."""
     return bool(
         execute(
-            "UPDATE attempts SET phase = 'answered', finished_at = %(now)s,"
+            "UPDATE attempts SET finished_at = %(now)s,"
+            " phase = CASE WHEN %(answered)s THEN 'answered' ELSE phase END,"
             " result = %(result)s, code = %(code)s, detail = %(detail)s,"
             " provider_message_id = %(provider_id)s,"
             " rfc_message_id = coalesce(%(rfc_id)s, rfc_message_id)"
             " WHERE message_pk = %(message)s AND n = %(n)s AND finished_at IS NULL",
             {
                 "now": now,
+                "answered": outcome.result in ANSWERED,
                 "result": str(outcome.result),
                 "code": outcome.code,
                 "detail": trimmed(outcome.detail),

@@ -4,6 +4,7 @@
 value stops the start and names itself.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +25,8 @@ PM_ENV = env.choice(
 )
 LOCAL = PM_ENV == "local"
 PM_DATA_DIR = env.folder("PM_DATA_DIR", default_data_dir())
+if TESTING:  # a folder for each process of a test run: some tests break theirs
+    PM_DATA_DIR = PM_DATA_DIR / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "one")
 PM_LOG_LEVEL = env.choice("PM_LOG_LEVEL", "info", ("debug", "info", "warning", "error"))
 PM_API_HOST = env.text("PM_API_HOST", *(("127.0.0.1",) if LOCAL else ()))
 PM_PLATFORM_DOMAIN = env.text(

@@ -95,14 +95,15 @@ def test_a_worker_killed_in_its_calls_leaves_each_of_them_uncertain(
 
 
 def test_a_killed_worker_s_send_is_uncertain_within_claim_age_and_alarm_period(
-    crew: Processes, relay: SmtpServer, sender: Client
+    crew: Processes, relay: SmtpServer, sender: Client, tmp_path: Path
 ) -> None:
-    """R07, must hold 4: killed right after the claim, with a second worker alive."""
-    # Given a worker that dies once it has claimed, and one that comes after it
-    doomed = crew.worker(threads=1, planted="deliver.claimed=kill", **SHORT)
+    """R07, must hold 4: killed right after the claim, while a second worker lives."""
+    # Given a worker that only runs its alarms, and one that dies once it has claimed
+    never = tmp_path / "never"
+    crew.worker(planted=f"deliver.rung=await:{never}", **SHORT)
+    doomed = crew.worker(planted="deliver.claimed=kill", **SHORT)
     message = sender.accept("killed-after-claim")
     until(lambda: not doomed.is_alive, what="the worker's death")
-    crew.worker(threads=1, **SHORT)
 
     # Then the alarm ends its claim in time, without one connection to the relay
     settle(sender, relays=[relay])

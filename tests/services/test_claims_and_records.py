@@ -80,13 +80,15 @@ def test_an_unknown_outcome_is_uncertain_and_never_called_again(
     message = QueuedMessageFactory.create(recipients=(A,))
     scripted.answers = [Unknown(UncertainReason.TIMEOUT, "no reply within 60 s")]
 
-    work(message.public_id, scripted)
+    claim = work(message.public_id, scripted)
     later(90_000)
     work(message.public_id, scripted)
 
     message.refresh_from_db()
     assert message.status == MessageStatus.UNCERTAIN
+    assert claim is not None
     assert message.reason == "transport_timeout"
+    assert Attempt.objects.get().phase == "connecting"  # as far as it got
     assert len(scripted.calls) == 1
     assert events_of(message) == ["message.uncertain"]
     assert_units_add_up(message)

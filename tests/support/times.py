@@ -1,12 +1,14 @@
 """Short times for fault tests: seconds instead of minutes, in the same proportions."""
 
+from typing import Any
+
 CLAIM = 4.0
 """Age at which a claim ends, in seconds; the product's default is 300."""
 
 ALARM = 0.3
 """The alarms' period, in seconds; the product's default is 15."""
 
-SHORT: dict[str, object] = {
+SHORT: dict[str, Any] = {
     "PM_CLAIM_SECONDS": CLAIM,
     "PM_ALARM_SECONDS": ALARM,
     "PM_REDISPATCH_SECONDS": 2,
