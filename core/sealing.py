@@ -76,13 +76,17 @@ def sealer() -> Sealer:
 
     Raises ImproperlyConfigured if the active slot is empty or both hold one key.
     """
-    return _sealer_of(
+    return sealer_of(
         settings.PM_MASTER_KEY, settings.PM_MASTER_KEY_B, settings.PM_MASTER_KEY_ACTIVE
     )
 
 
 @cache
-def _sealer_of(slot_a: bytes, slot_b: bytes, active: str) -> Sealer:
+def sealer_of(slot_a: bytes, slot_b: bytes, active: str) -> Sealer:
+    """Return the sealer of two slots' keys; an empty slot is no key.
+
+    Raises ImproperlyConfigured, naming the variable.
+    """
     keys = {slot: key for slot, key in (("a", slot_a), ("b", slot_b)) if key}
     if active not in keys:
         raise ImproperlyConfigured(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -125,5 +126,24 @@ def secret(name: str, default: bytes = _UNSET) -> bytes:
         if len(value) != 32:
             raise ValueError(f"must be 32 bytes in base64, not {len(value)}")
         return value
+
+    return _read(name, default, parse)
+
+
+def postgres_url(raw: str) -> None:
+    """Raise ValueError unless the text is a PostgreSQL URL."""
+    if urlsplit(raw).scheme not in ("postgres", "postgresql"):
+        raise ValueError("must begin with postgres://")
+
+
+def checked(name: str, default: str = _UNSET, *, check: Callable[[str], object]) -> str:
+    """Return a text value that ``check`` takes; what its ValueError says is shown.
+
+    The text of the error must not hold the value, which may be a secret.
+    """
+
+    def parse(raw: str) -> str:
+        check(raw)
+        return raw
 
     return _read(name, default, parse)

@@ -6,10 +6,14 @@ value stops the start and names itself.
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
 
+from core.sealing import sealer_of
+from domains.relay import parse_relay_url
 from mailboxes import policy
 from pylota import VERSION, env, logs
 from pylota.embedded.defaults import default_data_dir
@@ -37,7 +41,9 @@ PM_PLATFORM_TRANSPORT = env.choice(
     "smtp" if LOCAL else "cloudflare",
     ("cloudflare", "ses", "smtp"),
 )
-PM_PLATFORM_RELAY_URL = env.text("PM_PLATFORM_RELAY_URL", "")
+PM_PLATFORM_RELAY_URL = env.checked(
+    "PM_PLATFORM_RELAY_URL", "", check=partial(parse_relay_url, is_local=LOCAL)
+)
 PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY", check=policy.check)
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
 
@@ -62,6 +68,7 @@ PM_HASH_KEY = _secret("PM_HASH_KEY")
 PM_MASTER_KEY = _secret("PM_MASTER_KEY")
 PM_MASTER_KEY_B = env.secret("PM_MASTER_KEY_B", b"")
 PM_MASTER_KEY_ACTIVE = env.choice("PM_MASTER_KEY_ACTIVE", "a", ("a", "b"))
+sealer_of(PM_MASTER_KEY, PM_MASTER_KEY_B, PM_MASTER_KEY_ACTIVE)  # or the start ends
 SECRET_KEY = _secret("PM_DJANGO_SECRET").hex()
 
 # --- claims, alarms, back-off --------------------------------------------------------
@@ -71,6 +78,8 @@ PM_ALARM_SECONDS = env.seconds("PM_ALARM_SECONDS", 15, least=0.1)
 PM_REDISPATCH_SECONDS = env.seconds("PM_REDISPATCH_SECONDS", 300, least=1)
 PM_RING_AHEAD = env.integer("PM_RING_AHEAD", 1000, least=1)
 PM_BACKOFF_SCALE = env.seconds("PM_BACKOFF_SCALE", 1.0)
+if PM_ENV == "production" and PM_BACKOFF_SCALE != 1:
+    raise ImproperlyConfigured("config_invalid: PM_BACKOFF_SCALE is 1 in production.")
 PM_LOCK_WAITERS = env.integer("PM_LOCK_WAITERS", 0)
 PM_LISTEN_DATABASE_URL = env.text("PM_LISTEN_DATABASE_URL", "")
 
@@ -98,7 +107,9 @@ SESSION_OPTIONS = {
     "synchronous_commit": "on",
     "jit": "off",
 }
-DATABASE_URL = env.text("DATABASE_URL", "")
+DATABASE_URL = env.checked(
+    "DATABASE_URL", *(("",) if LOCAL else ()), check=env.postgres_url
+)
 
 
 def database_from(url: str) -> dict[str, object]:

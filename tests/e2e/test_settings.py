@@ -1,0 +1,107 @@
+"""A wrong or missing variable stops the start, and names itself."""
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def key(n: int) -> str:
+    return base64.b64encode(bytes([n]) * 32).decode()
+
+
+PRODUCTION = {
+    "PM_ENV": "production",
+    "PM_API_HOST": "api.example.com",
+    "PM_PLATFORM_DOMAIN": "agents.example.com",
+    "PM_PLATFORM_TRANSPORT": "smtp",
+    "PM_PLATFORM_RELAY_URL": "smtps://user:hush@smtp.relay.com",
+    "PM_KEY_PEPPER": key(1),
+    "PM_HASH_KEY": key(2),
+    "PM_MASTER_KEY": key(3),
+    "PM_DJANGO_SECRET": key(4),
+    "DATABASE_URL": "postgres://pylota:hush@db.example.com/pylota",
+    "CELERY_BROKER_URL": "amqp://pylota:hush@rabbit.example.com//",
+}
+
+
+def start(folder: Path, **changed: str) -> str:
+    """Load the settings in a process of its own; return what it said if it failed."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PM_", "CELERY", "DATABASE", "DJANGO", "PYTEST"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "import pylota.settings"],
+        cwd=ROOT,
+        env={**inherited, "PM_DATA_DIR": str(folder), **PRODUCTION, **changed},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def test_a_whole_configuration_starts(tmp_path: Path) -> None:
+    assert start(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PM_API_HOST",
+        "PM_PLATFORM_DOMAIN",
+        "PM_KEY_PEPPER",
+        "PM_HASH_KEY",
+        "PM_MASTER_KEY",
+        "PM_DJANGO_SECRET",
+        "DATABASE_URL",
+    ],
+)
+def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> None:
+    assert f"config_invalid: {name} is not set" in start(tmp_path, **{name: ""})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PM_ENV", "prod"),
+        ("PM_PLATFORM_TRANSPORT", "sendmail"),
+        ("PM_PLATFORM_RELAY_URL", "smtps://user:hush@127.0.0.1"),
+        ("PM_DEFAULT_POLICY", "[]"),
+        ("PM_MASTER_KEY", "short"),
+        ("PM_MASTER_KEY_ACTIVE", "b"),
+        ("PM_MASTER_KEY_B", key(3)),
+        ("PM_CLAIM_SECONDS", "five"),
+        ("PM_BACKOFF_SCALE", "0.01"),
+        ("PM_WORKERS", "0"),
+        ("DATABASE_URL", "sqlite:///x"),
+    ],
+)
+def test_what_is_wrong_is_named_and_no_secret_is_shown(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    said = start(tmp_path, **{name: value})
+
+    assert f"config_invalid: {name}" in said
+    assert "hush" not in said
+
+
+def test_the_local_environment_needs_nothing_and_keeps_its_secrets(
+    tmp_path: Path,
+) -> None:
+    nothing = dict.fromkeys(PRODUCTION, "")
+
+    assert start(tmp_path, **{**nothing, "PM_ENV": "local"}) == ""
+    secrets = tmp_path / "secrets.json"
+    assert secrets.stat().st_mode & 0o077 == 0
+    before = secrets.read_bytes()
+    assert start(tmp_path, **{**nothing, "PM_ENV": "local"}) == ""
+    assert secrets.read_bytes() == before
