@@ -5,9 +5,9 @@ tenant's mail (architecture section 4):
 
 - at most a quarter of the worker's threads wait, one domain in at most half of these
   places; everybody else gives the row back;
-- while another domain waits, a domain holds at most half of the slots;
 - the last free slot never goes to a domain that already holds half of them. So the mail
-  of another domain finds a slot even when the calls of the first one all hang.
+  of another domain finds a slot even when the calls of the first one all hang, and
+  while others wait, a domain gets no more than half.
 """
 
 import os
@@ -111,13 +111,9 @@ class Slots:
     # --- under the lock --------------------------------------------------------------
 
     def _may_have(self, domain: str) -> bool:
+        # where two are free nobody below the half waits: they would have been served
         free = self.size - self._held.total()
-        if free == 0:
-            return False
-        if self._held[domain] < self.half:
-            return True
-        others_wait = any(waiter.domain != domain for waiter in self._waiting)
-        return free > 1 and not others_wait
+        return free > 1 or (free == 1 and self._held[domain] < self.half)
 
     def _may_wait(self, domain: str) -> bool:
         of_one = sum(waiter.domain == domain for waiter in self._waiting)

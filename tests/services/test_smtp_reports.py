@@ -142,7 +142,8 @@ def test_r36_a_bundle_that_is_empty_broken_or_anothers_never_lets_anyone_in(
 
         assert isinstance(result, RetryLater)
         assert result.code == "tls_failed"
-        assert server.connections[0].logins == []
+        server.wait_until(lambda: [seen.ended for seen in server.connections] != [None])
+        assert [seen.logins for seen in server.connections] == [[]]
 
 
 def test_r36_every_context_verifies_the_chain_and_the_name(tmp_path: Any) -> None:
@@ -233,6 +234,16 @@ def test_row_39_a_relay_that_drips_cannot_outlive_a_step(stage: str) -> None:
         assert isinstance(result, RetryLater)
         assert result.code in ("timeout", "connect_failed")
         assert took < 5
+
+
+def test_row_39_each_step_has_its_own_time() -> None:
+    # Given a relay that is slow at each step, and slower in all than one step may be
+    slow = dict.fromkeys(["ehlo", "auth", "mail", "rcpt", "data"], "late:0.6")
+    with SmtpServer(Script(always=slow)) as server:
+        result, took = _timed(outgoing(server), command_seconds=2.0)
+
+        assert isinstance(result, Accepted)
+        assert took > 3.0
 
 
 @pytest.mark.parametrize("stage", ["mail", "data"])
