@@ -4,13 +4,13 @@ It only saves up to a second: a dispatcher looks once a second in any case, so a
 that fails is logged and forgotten.
 """
 
-import logging
 import os
 import threading
 import time
 from typing import Any, Final, LiteralString
 
 import psycopg
+import structlog
 from django.db import connections
 
 CHANNEL: Final[LiteralString] = "pylota_due"
@@ -23,7 +23,7 @@ _NOT_FOR_PSYCOPG: Final = frozenset(
     {"cursor_factory", "context", "prepare_threshold", "pool"}
 )
 
-logger = logging.getLogger(__name__)
+log = structlog.get_logger()
 
 
 def ring() -> None:
@@ -83,7 +83,7 @@ class _Bell:
             except (
                 RuntimeError
             ) as error:  # no thread to be had: swallowed like the rest
-                logger.warning("bell_failed %s", type(error).__name__)
+                log.warning("bell_failed", exc_info=error)
                 return
             self._thread = thread
 
@@ -104,7 +104,7 @@ class _Bell:
             self._session.execute(f"NOTIFY {CHANNEL}")
         except Exception as error:
             # the text of a driver's error may hold the address and the user
-            logger.warning("bell_failed %s", type(error).__name__)
+            log.warning("bell_failed", exc_info=error)
             self._hang_up()
 
     def _hang_up(self) -> None:

@@ -87,7 +87,7 @@ def _look(message_id: str) -> Waiting | None:
 
 def _not_taken(message_id: str, error: Exception) -> None:
     """Let the row be rung again soon; with the database away, when it is due."""
-    log.warning("claim_failed", message_id=message_id, error=type(error).__name__)
+    log.warning("claim_failed", message_id=message_id, exc_info=error)
     if not connection.is_usable():
         connection.close()  # the next statement opens another
     with suppress(Error):
@@ -118,5 +118,10 @@ def _call(claim: Claim) -> TransportResult:
     except ClaimLost as error:
         return RetryLater(RetryClass.RELAY, "claim_lost", str(error))
     except Exception as error:
-        log.exception("transport_broke", message_id=claim.message_id, attempt=claim.n)
+        log.error(
+            "transport_broke",
+            message_id=claim.message_id,
+            attempt=claim.n,
+            exc_info=error,
+        )
         return Unknown(UncertainReason.CONNECTION_LOST, type(error).__name__)

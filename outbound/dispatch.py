@@ -4,7 +4,6 @@ The row stays the queue. A ring that is lost, late or doubled costs nothing: the
 due again after ``PM_REDISPATCH_SECONDS``, and its claim admits one call.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,8 +21,6 @@ BATCH: Final = 100
 
 GIVE_BACK_SECONDS: Final = 5.0
 """When a row is due again whose ring failed, or that no slot was free for."""
-
-logger = logging.getLogger(__name__)
 
 
 class BrokerAway(Exception):

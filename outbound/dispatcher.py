@@ -3,12 +3,12 @@
 Neither depends on the pool, and no exception ends either.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg
+import structlog
 from django.conf import settings
 from django.db import close_old_connections, connection
 from psycopg.conninfo import conninfo_to_dict
@@ -18,7 +18,7 @@ from outbound import bell, dispatch
 LOOK_SECONDS: Final = 1.0
 """How long a dispatcher waits for the bell before it looks by itself."""
 
-logger = logging.getLogger(__name__)
+log = structlog.get_logger()
 
 
 class _Persistent(threading.Thread):
@@ -35,8 +35,7 @@ class _Persistent(threading.Thread):
                 close_old_connections()
                 self.turn()
             except Exception as error:
-                # the text of a driver's error may hold an address or a value
-                logger.warning("%s_failed %s", self.name, type(error).__name__)
+                log.warning(f"{self.name}_failed", exc_info=error)
                 close_old_connections()
                 self.stopping.wait(LOOK_SECONDS)
         connection.close()
@@ -112,7 +111,7 @@ class Alarms(_Persistent):
             try:
                 alarm()
             except Exception as error:
-                logger.warning("alarm_failed %s", type(error).__name__)
+                log.warning("alarm_failed", exc_info=error)
                 close_old_connections()
         self.stopping.wait(settings.PM_ALARM_SECONDS)
 

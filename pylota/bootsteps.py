@@ -4,21 +4,19 @@ Celery's own ``stop`` comes seconds after the signal; the flag that forbids new 
 and claims is set inside the signal handler.
 """
 
-import logging
 import os
-import sys
 import threading
 from typing import Any, Final
 
+import structlog
 from celery import bootsteps
 from celery.beat import Scheduler, Service
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
 from outbound import alarms, dispatch, slots
 from outbound.dispatcher import Alarms, Dispatcher
-from pylota.checks import verify_session
+from pylota.checks import refuse_wrong_session
 
 HUB_TICK_SECONDS: Final = 0.5
 """An idle event loop sleeps up to 10 s and sees SIGTERM late; this wakes it up."""
@@ -26,7 +24,7 @@ HUB_TICK_SECONDS: Final = 0.5
 READY_FD: Final = "PM_READY_FD"
 """Names the pipe on which whoever started this process hears that it takes tasks."""
 
-logger = logging.getLogger(__name__)
+log = structlog.get_logger()
 
 
 class SessionCheck(bootsteps.Step):
@@ -34,10 +32,7 @@ class SessionCheck(bootsteps.Step):
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
-        try:
-            verify_session()
-        except ImproperlyConfigured as error:
-            sys.exit(str(error))
+        refuse_wrong_session()
 
 
 class Dispatching(bootsteps.StartStopStep):
@@ -98,7 +93,7 @@ class BeatThread(bootsteps.StartStopStep):
                 self._service.start()
                 return
             except Exception as error:
-                logger.warning("beat_failed %s", type(error).__name__)
+                log.warning("beat_failed", exc_info=error)
                 threading.Event().wait(1)
 
 

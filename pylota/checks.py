@@ -1,14 +1,15 @@
 """What must be true of this deployment before it takes a send."""
 
-import logging
+import sys
 
+import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from core.database import fetch_all
 
-logger = logging.getLogger(__name__)
+log = structlog.get_logger()
 
 _NAMES = (
     "transaction_isolation",
@@ -48,7 +49,7 @@ def verify_session() -> None:
     try:
         wrong = wrong_session_settings()
     except OperationalError:
-        logger.warning("database_away: its session settings were not verified")
+        log.warning("session_not_verified", detail="database_away")
         return
     if wrong:
         details = "; ".join(f"{name} {what}" for name, what in wrong.items())
@@ -56,3 +57,16 @@ def verify_session() -> None:
             f"config_invalid: the database session is wrong: {details}. "
             "Remove the override from DATABASE_URL or the role."
         )
+
+
+def refuse_wrong_session() -> None:
+    """End this process with one line if ``verify_session`` refuses; then stay away.
+
+    For the processes that a supervisor starts.
+    """
+    try:
+        verify_session()
+    except ImproperlyConfigured as error:
+        sys.exit(str(error))
+    finally:
+        connection.close()

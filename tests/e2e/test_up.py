@@ -140,16 +140,16 @@ def test_a_killed_supervisor_leaves_nothing_behind(up: Up) -> None:
 def test_a_second_start_takes_less_than_three_seconds_to_serve(
     processes: Processes,
 ) -> None:
-    # Given a deployment that has been started before, and a machine that is busy with
-    # other tests: the best of three counts
+    # Given a deployment that has been started before, on a machine that may be busy
+    # with other tests: the best of three, each by the speed that we are left with
     took = []
     for _ in range(3):
+        before = slowdown()
         up = Up(processes)
         up.wait_until_it_serves()
-        took.append(time.monotonic() - up.began)
+        seconds = time.monotonic() - up.began
+        took.append(seconds / ((before + slowdown()) / 2))
         up.running.end()
-        if took[-1] < 3:
-            break
 
     assert min(took) < 3
 
@@ -214,6 +214,14 @@ def test_a_port_in_use_stops_the_start_and_says_what_to_do(
     until(lambda: not second.is_alive, what="the end of the second start")
     assert second.process.returncode == 1
     assert f"port {port} on 127.0.0.1 cannot be used" in second.output
+
+
+def slowdown() -> float:
+    """Return how many times longer than its processor time work takes just now."""
+    began, used = time.monotonic(), time.process_time()
+    while time.process_time() - used < 0.3:
+        pass
+    return (time.monotonic() - began) / (time.process_time() - used)
 
 
 def _answers(url: str) -> bool:

@@ -240,10 +240,7 @@ def test_a_worker_with_a_beat_thread_publishes_its_schedule(
     worker = processes.worker(arguments=("--beat-thread",), PM_ALARM_SECONDS=1)
 
     until(
-        lambda: (
-            "Task outbound.sweep_claims" in worker.output
-            and "Task outbound.dispatch_due" in worker.output
-        ),
+        lambda: {"outbound.sweep_claims", "outbound.dispatch_due"} <= {*worker.tasks},
         what="both alarms by beat",
     )
 

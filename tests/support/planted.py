@@ -11,7 +11,9 @@ how often at most: ``deliver.claimed@1=kill``. Actions, joined by ``+``:
 ``mark:PATH``   append one line, this process's id, to a file
 ``await:PATH``  wait until that file exists
 
-``PM_TEST_CELERY`` holds JSON that is laid over Celery's settings.
+``PM_TEST_CELERY`` holds JSON that is laid over Celery's settings. ``PM_TEST_TASKS``
+names a file that gets a line ``ready``, and one for each task that begins: its name and
+its arguments.
 
 A worker: ``python -m tests.support.planted worker …`` (Celery's own arguments follow).
 A web process: let granian load ``tests.support.planted_wsgi:application``.
@@ -25,9 +27,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PLANTED = "PM_TEST_PLANTED"
 CELERY = "PM_TEST_CELERY"
+TASKS = "PM_TEST_TASKS"
 
 
 def action_of(text: str) -> Callable[[], None]:
@@ -99,9 +103,26 @@ def plant() -> None:
     points.planted.update(plan_of(os.environ.get(PLANTED, "")))
 
 
+def write_tasks(path: Path) -> None:
+    """Let the file tell what this worker does."""
+    from celery.signals import task_prerun, worker_ready
+
+    def write(text: str) -> None:
+        with path.open("a") as file:
+            file.write(f"{text}\n")
+
+    def begun(*, task: Any, args: Any, **_: object) -> None:
+        write(" ".join([task.name, *args]))
+
+    worker_ready.connect(lambda **_: write("ready"), weak=False)
+    task_prerun.connect(begun, weak=False)
+
+
 def main() -> None:
     """Plant, then be Celery."""
     plant()
+    if TASKS in os.environ:
+        write_tasks(Path(os.environ[TASKS]))
     from pylota.celery import app
 
     app.conf.update(json.loads(os.environ.get(CELERY, "{}")))

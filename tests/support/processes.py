@@ -52,6 +52,14 @@ class Running:
     process: subprocess.Popen[bytes]
     log: Path
     url: str = ""
+    tasks_file: Path | None = None
+
+    @property
+    def tasks(self) -> list[str]:
+        """Return the tasks a worker has begun, ``name argument``, after ``ready``."""
+        if self.tasks_file is None or not self.tasks_file.exists():
+            return []
+        return self.tasks_file.read_text().splitlines()
 
     @property
     def pid(self) -> int:
@@ -161,6 +169,7 @@ class Processes:
     ) -> Running:
         """Start a worker process and wait until it takes tasks."""
         reading, writing = os.pipe()
+        tasks = self.folder / f"{len(self.started)}-tasks"
         try:
             running = self.run(
                 "worker",
@@ -174,12 +183,14 @@ class Processes:
                 {
                     "PM_READY_FD": writing,
                     "PM_TEST_PLANTED": planted,
+                    "PM_TEST_TASKS": tasks,
                     **environment,
                 },
                 pass_fds=(writing,),
             )
         finally:
             os.close(writing)
+        running.tasks_file = tasks
         with os.fdopen(reading, "rb") as ready:
             if wait and not ready.read(1):
                 pytest.fail(f"the worker did not start:\n{running.output}")
