@@ -24,9 +24,18 @@ def open_lock(path: Path) -> int:
 
 
 def share(path: Path) -> int:
-    """Return a descriptor that holds the lock together with others."""
+    """Return a descriptor that holds the lock together with others.
+
+    Raises ``EmbeddedFailed`` if somebody holds it alone, which no start or stop does.
+    """
     handle = open_lock(path)
-    fcntl.flock(handle, fcntl.LOCK_SH)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise EmbeddedFailed(
+            f"Another process holds {path} alone. End it, then try again."
+        ) from None
     return handle
 
 

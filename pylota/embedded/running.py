@@ -10,7 +10,7 @@ from pylota.embedded.layout import SOCKET_NAME, Layout
 
 START_SECONDS = 120.0  # a crash recovery may be long
 LEFTOVER_SECONDS = 3.0
-_WAYS_TO_STOP = ((signal.SIGINT, 4.0), (signal.SIGQUIT, 1.0))
+STOP_SECONDS = 4.0
 _END_SECONDS = 5.0
 
 Report = Callable[[str], None]
@@ -47,7 +47,7 @@ def shut_down(layout: Layout) -> None:
     SIGINT, not SIGTERM: that one waits for idle clients. A server that does not answer
     is killed: what is committed stands in its log.
     """
-    for signum, seconds in _WAYS_TO_STOP:
+    for signum, seconds in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 1.0)):
         pid_file = processes.read_pid_file(layout.data)
         if pid_file and _is_ours(pid_file, layout):
             processes.send(pid_file.pid, signum)

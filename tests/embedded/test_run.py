@@ -78,9 +78,9 @@ def test_a_signal_reaches_the_command_and_the_server_stops_after_it(
 ) -> None:
     # Given a command that tells what it got, and takes its time
     wait = (
-        "import signal, sys\n"
+        "import os, signal, sys\n"
         "def got(signum, frame):\n"
-        "    print(signum, flush=True)\n"
+        "    os.write(1, b'%d\\n' % signum)\n"
         "    sys.exit(5)\n"
         f"signal.signal({int(signum)}, got)\n"
         "print('ready', flush=True)\n"

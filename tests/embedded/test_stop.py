@@ -47,11 +47,15 @@ def test_a_signal_stops_the_server_and_then_the_process(
     actor = place.actor(connects=True)
     pid = actor.listen()["pid"]
     actor.ask("leave open", "SELECT 1")  # an idle client must not hold it up
+    earlier = (place.base / "server.log").read_text()
 
     # The parent still sees which signal ended the process
     assert actor.kill(signum) == -signum
     assert not is_alive(pid)
     assert locks.is_free(place.base / "server.lock")
+    told = (place.base / "server.log").read_text().removeprefix(earlier)
+    assert "received fast shutdown request" in told
+    assert "immediate" not in told
 
 
 def test_a_forked_child_stops_nothing(place: Place) -> None:
@@ -98,7 +102,7 @@ def test_a_process_whose_server_died_leaves_in_peace(place: Place) -> None:
 
 def test_a_frozen_server_is_stopped_all_the_same(place: Place) -> None:
     # Given a backend that does not answer the shutdown request
-    actor = place.actor(connects=True)
+    actor = place.actor(connects=True, stop_seconds=0.3)
     pid = actor.listen()["pid"]
     actor.ask("leave open", "SELECT 1")
     frozen = [p for p in place.server_processes() if p != pid and _is_client(p)]

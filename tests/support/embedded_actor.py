@@ -18,6 +18,7 @@ def main() -> int:
     """Play the part; the exit status is 3 when ``ensure`` refused."""
     job = json.loads(sys.argv[1])
     running.LEFTOVER_SECONDS = job["leftover_seconds"]
+    running.STOP_SECONDS = job["stop_seconds"]
     if job["server_users"]:
         accounts.SERVER_USERS = tuple(job["server_users"])
     if job["connects"]:

@@ -44,6 +44,11 @@ def is_alive(pid: int) -> bool:
     return not processes.wait_until_gone([pid], seconds=0)
 
 
+def _with_root() -> str:
+    """Return the search path with the project first, for any working folder."""
+    return os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(":")])
+
+
 class Actor:
     """One running ``embedded_actor``."""
 
@@ -58,7 +63,7 @@ class Actor:
         self.url = ""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.embedded_actor", json.dumps(job)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            env={**os.environ, "PYTHONPATH": _with_root(), **environment},
             cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -175,6 +180,7 @@ class Place:
         connects: bool = False,
         server_users: tuple[str, ...] = (),
         leftover_seconds: float = 3,
+        stop_seconds: float = 4,
         environment: dict[str, str] | None = None,
         account: Account | None = None,
         cwd: Path = ROOT,
@@ -189,6 +195,7 @@ class Place:
             "connects": connects,
             "fast": self.fast,
             "leftover_seconds": leftover_seconds,
+            "stop_seconds": stop_seconds,
         }
         actor = Actor(
             who, job, {SETTING: str(self.install), **(environment or {})}, cwd
