@@ -8,10 +8,23 @@ statement after a few runs. Errors arrive as Django's (``OperationalError`` and 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 
 import psycopg
-from django.db import Error, connection
+from django.db import (
+    Error,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    connection,
+)
+
+AWAY: Final = (OperationalError, InterfaceError, InternalError)
+"""What a session that is lost, refused or too slow raises.
+
+InternalError is how one arrives that PostgreSQL has ended because it stood idle in a
+transaction (25P03): the process was frozen, and goes on.
+"""
 
 Row = tuple[Any, ...]
 Parameters = Mapping[str, Any] | None
@@ -21,6 +34,7 @@ Parameters = Mapping[str, Any] | None
 def _executed(
     sql: LiteralString, parameters: Parameters
 ) -> Iterator[psycopg.Cursor[Row]]:
+    connection.close_if_health_check_failed()  # as Django's own cursor does
     connection.ensure_connection()
     started = time.monotonic()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cur:

@@ -12,11 +12,11 @@ from uuid import UUID, uuid4
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
 from core import objects
 from core.clock import database_now, elapsed_clock
-from core.database import execute, fetch_one
+from core.database import AWAY, execute, fetch_one
 from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
 from delivery.models import OutboundState
@@ -55,7 +55,6 @@ DEADLINE_SHARE = 0.8
 ANSWERED = frozenset({AttemptResult.ACCEPTED, AttemptResult.REJECTED})
 """Ends of a call that are an answer; of any other, the phase says how far it got."""
 
-AWAY = (OperationalError, InterfaceError)
 MOST_PAUSE = 5.0
 
 

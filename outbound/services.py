@@ -11,14 +11,13 @@ import structlog
 from django.db import (
     Error,
     IntegrityError,
-    InterfaceError,
     OperationalError,
     connection,
     transaction,
 )
 
 from core import clock
-from core.database import fetch_one, sqlstate
+from core.database import AWAY, fetch_one, sqlstate
 from core.errors import Unavailable
 from core.points import reach
 from outbound import bell, ledger
@@ -51,7 +50,7 @@ def in_one_transaction(slot: Slot, work: Callable[[SentCopy], Accepted]) -> Acce
             accepted = work(copy)
             reach("submit.inserted")
             is_committing = True
-    except (OperationalError, InterfaceError) as error:
+    except AWAY as error:
         log.warning("submit.interrupted", exc_info=error)
         if is_committing:
             accepted = _after_a_lost_answer(slot, copy)

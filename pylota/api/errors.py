@@ -5,12 +5,12 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from core.database import AWAY
 from core.errors import (
     InternalError,
     InvalidRequest,
@@ -73,7 +73,7 @@ def refusal_of(error: Exception) -> PylotaError | None:
     """Return the refusal that an exception stands for; None for a bug."""
     if isinstance(error, PylotaError):
         return error
-    if isinstance(error, OperationalError | InterfaceError):
+    if isinstance(error, AWAY):
         log.warning("database.away", exc_info=error)
         return Unavailable(
             "The database did not answer.", details={"reason": "database"}

@@ -39,7 +39,8 @@ def action_of(text: str) -> Callable[[], None]:
     word, _, argument = text.partition(":")
     match word:
         case "stop":
-            return lambda: os.kill(os.getpid(), signal.SIGSTOP)
+            # to this thread: another one of the process would leave it time to go on
+            return lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         case "kill":
             return lambda: os.kill(os.getpid(), signal.SIGKILL)
         case "sleep":

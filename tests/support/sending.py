@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from domains.relay import RelaySettings
-from mailboxes.models import Message
+from mailboxes.models import Message, Tenant
 from mailboxes.statuses import TenantMode
 from pylota.provisioning import Provisioned, RelayDomain, provision
 from tests.support.database import database_url
@@ -109,6 +109,18 @@ def open_account(relay: SmtpServer, *, base_url: str, port: int = 0) -> Client:
         own_domain=RelayDomain(f"fault{n}.example", settings_of_relay),
     )
     return Client(base_url, account)
+
+
+def colleague_of(client: Client) -> Client:
+    """Make another identity of the same tenant, on the same domain."""
+    tenant = Tenant.objects.get(id=client.account.tenant_id)
+    account = provision(
+        tenant=tenant.slug,
+        mode=TenantMode.LIVE,
+        username="colleague",
+        own_domain=RelayDomain(client.account.address.partition("@")[2], None),
+    )
+    return Client(client.base_url, account)
 
 
 def status_of(message_id: str) -> str:
