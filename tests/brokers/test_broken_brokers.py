@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,8 @@ def publish(broker: Broker) -> tuple[float, Exception]:
     with pytest.raises(Exception) as failure:  # noqa: PT011  each library's own
         app.send_task("outbound.deliver_message", args=["x"], queue="outbound")
     took = time.monotonic() - began
-    for pool in (app.producer_pool, app.pool):
+    pools: tuple[Any, ...] = (app.producer_pool, app.pool)
+    for pool in pools:
         pool.force_close_all()
     return took, failure.value
 

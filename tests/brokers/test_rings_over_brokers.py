@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_a_worker_killed_in_a_call_leaves_doubt_and_no_second_call(
     # Given a worker in the middle of a call, the final dot sent
     relay.follow(Script(always={"dot": "hang"}))
     queue(1, thread_with_relay(relay))
-    short = {"PM_CLAIM_SECONDS": 4, "PM_ALARM_SECONDS": 0.5}
+    short: dict[str, Any] = {"PM_CLAIM_SECONDS": 4, "PM_ALARM_SECONDS": 0.5}
     first = processes.worker(CELERY_BROKER_URL=broker.url, **short)
     relay.wait_until(lambda: len(relay.mails) == 1)
 

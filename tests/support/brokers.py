@@ -7,7 +7,7 @@ nothing else uses.
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from amqp.exceptions import NotFound
@@ -51,9 +51,9 @@ class Broker:
         with Connection(self.url) as connection:
             for name in QUEUES:
                 with suppress(NotFound), connection.channel() as channel:
-                    channel.queue_delete(name)
+                    cast(Any, channel).queue_delete(name)
             if self.scheme == "redis":
-                connection.default_channel.client.flushdb()
+                cast(Any, connection.default_channel).client.flushdb()
 
     def app(self) -> Celery:
         """Return an app that publishes to it as the product does."""

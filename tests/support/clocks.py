@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 SITE = Path(__file__).parent / "site"
 
 
 def with_shifted_clock(
     environment: Mapping[str, str], *, seconds: float
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Return an environment in which Python's clocks are off by so many seconds.
 
     It holds for the process and for every Python process that it starts.
