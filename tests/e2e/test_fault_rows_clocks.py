@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ BACK_OFF = 60 * 0.05 * 0.9
 """The least that a first back-off may last, jitter taken off, in seconds."""
 
 
-def at(seconds: float) -> dict[str, str]:
+def at(seconds: float) -> dict[str, Any]:
     """Return the environment of a host whose clock is off by so many seconds."""
     return with_shifted_clock({"PYTHONPATH": str(ROOT)}, seconds=seconds)
 
