@@ -240,7 +240,7 @@ def test_row_39_each_step_has_its_own_time() -> None:
     # Given a relay that is slow at each step, and slower in all than one step may be
     slow = dict.fromkeys(["ehlo", "auth", "mail", "rcpt", "data"], "late:0.6")
     with SmtpServer(Script(always=slow)) as server:
-        result, took = _timed(outgoing(server), command_seconds=2.0)
+        result, took = _timed(outgoing(server), seconds=2.0)
 
         assert isinstance(result, Accepted)
         assert took > 3.0
