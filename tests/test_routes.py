@@ -1,8 +1,10 @@
 """Every route is in the table of access, and in the description."""
 
+import json
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import URLPattern
 
@@ -72,3 +74,9 @@ def test_the_description_is_served_without_a_key(client: Client) -> None:
 
     assert response.status_code == 200
     assert response.json() == describe()
+
+
+def test_the_committed_description_is_the_one_that_is_served() -> None:
+    committed = json.loads((settings.ROOT / "docs" / "openapi.json").read_text())
+
+    assert committed == json.loads(json.dumps(describe()))

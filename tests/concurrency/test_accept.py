@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from core import objects, points
 from core.database import execute
 from core.errors import ObjectStoreAway
-from mailboxes.models import Message, Tenant
+from mailboxes.models import Mailbox, Message, Tenant
 from outbound import bell, ledger, send
 from outbound.models import LedgerEntry
 from quota.models import Allowance, Hold
@@ -203,3 +203,22 @@ def test_a_suspension_between_look_and_lock_does_not_deadlock(
 
     assert api.send(booking()).status_code == 202
     assert Tenant.objects.get(id=sender.identity.tenant_id).status == "suspended"
+
+
+def test_a_unique_violation_goes_back_to_the_savepoint_and_ends_in_a_503(
+    api: ApiClient, sender: Sender, put: list[str]
+) -> None:
+    # Given a mailbox whose counter was set back, so that its next number is taken
+    api.send(booking(), key="first")
+    Message.objects.all().delete()
+    LedgerEntry.objects.all().delete()
+    Hold.objects.all().delete()
+    Allowance.objects.update(held=0)
+    Mailbox.objects.update(next_thread_seq=1)
+    put.clear()
+
+    answer = api.send(booking())
+
+    assert (answer.status_code, code_of(answer)) == (503, "unavailable")
+    assert answer.json()["error"]["details"] == {"reason": "mailbox_busy"}
+    nothing_is_left(put)
