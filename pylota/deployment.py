@@ -39,7 +39,8 @@ class Deployment:
     """Starts everything, watches it, and ends everything.
 
     ``port`` 0 takes a free one. ``environment`` is laid over the children's. ``say``
-    gets one line for each step. Use it as a context, in the main thread::
+    gets one line for each step, ``begin`` a step's name as it begins. Use it as a
+    context, in the main thread::
 
         with Deployment(port=0) as deployment:
             ...  # deployment.url answers
@@ -53,11 +54,13 @@ class Deployment:
         host: str = "127.0.0.1",
         environment: Mapping[str, str] | None = None,
         say: Callable[[str], None] | None = None,
+        begin: Callable[[str], None] | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self._environment = dict(environment or {})
         self._say = say or _print
+        self._begin = begin or _ignore
         self._supervisor = Supervisor(self._say)
         self._asked_at: float | None = None
         self._is_stopping = False
@@ -190,6 +193,7 @@ class Deployment:
 
     @contextmanager
     def _timed(self, name: str, detail: str = "") -> Iterator[list[str]]:
+        self._begin(name)
         began = time.monotonic()
         details = [detail]
         yield details
@@ -308,3 +312,7 @@ def _short(path: Path) -> str:
 def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def _ignore(text: str) -> None:
+    """Show nothing of a step before it has ended."""

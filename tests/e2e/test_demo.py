@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -56,8 +57,12 @@ class ShownDemo:
 
 
 @pytest.fixture
-def demo(processes: Processes) -> ShownDemo:
-    return ShownDemo(processes)
+def demo(processes: Processes) -> Iterator[ShownDemo]:
+    """Show it; end it with its children before the test's database goes."""
+    shown = ShownDemo(processes)
+    yield shown
+    if shown.running.is_alive:
+        shown.running.end(seconds=15)
 
 
 def test_one_mail_leaves_although_it_was_asked_for_twice(demo: ShownDemo) -> None:

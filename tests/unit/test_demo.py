@@ -1,14 +1,16 @@
 """The demo stops at the first step that does not end as it should."""
 
+import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management.base import OutputWrapper
 
 from pylota.catcher.store import CaughtMail
 from pylota.demo import Answer, Demo, DemoFailed, Mailbox
-from pylota.management.commands.demo import _coloured
+from pylota.terminal import Terminal
 
 MESSAGE = "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
@@ -72,10 +74,36 @@ def test_a_number_that_an_earlier_demo_drew_is_drawn_again(tmp_path: Path) -> No
         run(tmp_path, accepted(replayed=True), answer(503))
 
 
-def test_colour_changes_no_letter_of_a_line() -> None:
-    line = "msg_01…  queued → submitted  0.14 s    1 mail arrived"
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
 
-    coloured = _coloured(line)
+    def isatty(self) -> bool:
+        return True
 
-    assert "\x1b[32msubmitted\x1b[0m" in coloured
-    assert re.sub(r"\x1b\[\d+m", "", coloured) == line
+
+LINE = "msg_01…  queued → submitted  0.14 s    1 mail arrived"
+
+
+def shown_on(stream: io.StringIO) -> str:
+    terminal = Terminal(OutputWrapper(stream))
+    terminal.begin("migrations")
+    terminal.say(LINE)
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_colours_and_what_is_being_waited_for() -> None:
+    seen = shown_on(Screen())
+
+    assert "migrations" in seen
+    assert "\x1b[32msubmitted\x1b[0m" in seen
+    assert re.sub(r"\x1b\[\d*[mK]", "", seen).endswith(f"\r{LINE}\n")
+
+
+def test_a_pipe_sees_plain_lines_only() -> None:
+    assert shown_on(io.StringIO()) == f"{LINE}\n"
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert shown_on(Screen()) == f"{LINE}\n"

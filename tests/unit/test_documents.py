@@ -70,3 +70,18 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 
     assert pages
     assert broken == []
+
+
+def test_the_guarantees_name_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    named = re.findall(r"`(tests/[a-z0-9_/]+\.py)`:((?:\s+`test_\w+`,?)+)", page)
+
+    missing = [
+        f"{file}: {test}"
+        for file, tests in named
+        for test in re.findall(r"test_\w+", tests)
+        if f"def {test}(" not in (ROOT / file).read_text()
+    ]
+
+    assert len(named) >= 7
+    assert missing == []

@@ -1,10 +1,8 @@
 """``manage.py demo``: watch one mail leave once, then serve until Ctrl-C."""
 
-import os
-import re
 import secrets
 from argparse import ArgumentParser
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -18,9 +16,7 @@ from pylota.demo import Demo, DemoFailed, Mailbox, how_to_go_on
 from pylota.deployment import Deployment, catcher_is_wanted, free_port
 from pylota.provisioning import Provisioned, provision
 from pylota.supervisor import StartFailed
-
-_BOLD, _DIM, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[0m"
-_GOOD: Final = re.compile(r"\b(202|submitted|delivered|ready)\b(?!@)")
+from pylota.terminal import Terminal
 
 
 class Command(BaseCommand):
@@ -40,37 +36,33 @@ class Command(BaseCommand):
                 "the demo mails to its own catcher: run it with PM_ENV=local, and "
                 "without PM_PLATFORM_TRANSPORT and PM_PLATFORM_RELAY_URL"
             )
+        terminal = Terminal(self.stdout)
         try:
-            with Deployment(port=_port(options["port"]), say=self._say) as deployment:
-                self._show(deployment)
+            with Deployment(
+                port=_port(options["port"]), say=terminal.say, begin=terminal.begin
+            ) as deployment:
+                self._show(deployment, terminal)
                 deployment.wait()
         except (StartFailed, ImproperlyConfigured, DemoFailed) as error:
             raise CommandError(str(error)) from None
-        self._say("stopped")
+        terminal.say("stopped")
 
-    def _show(self, deployment: Deployment) -> None:
+    def _show(self, deployment: Deployment, terminal: Terminal) -> None:
         live = _identity("demo", TenantMode.LIVE)
         test = _identity("demo-test", TenantMode.TEST)
         password = _admin()
         connection.close()  # from here on, the public API only
-        self._say("")
+        terminal.say("")
         Demo(
             live=_mailbox(deployment, live),
             test=_mailbox(deployment, test),
             mail=caught(settings.PM_DATA_DIR),
             inbox_url=f"{deployment.url}/local/inbox",
-            say=self._say,
+            say=terminal.say,
         ).run()
-        self._say("")
+        terminal.say("")
         for line in how_to_go_on(deployment.url, live, password):
-            self._say(line)
-
-    def _say(self, text: str) -> None:
-        self.stdout.write(_coloured(text) if self._may_colour() else text)
-        self.stdout.flush()
-
-    def _may_colour(self) -> bool:
-        return self.stdout.isatty() and not os.environ.get("NO_COLOR")
+            terminal.say(line)
 
 
 def _port(wanted: int | None) -> int:
@@ -99,11 +91,3 @@ def _admin() -> str:
     user.set_password(password)
     user.save(update_fields=["password"])
     return password
-
-
-def _coloured(text: str) -> str:
-    """Return a line with its label bold, good ends green and times dim."""
-    label, gap, rest = text.partition("  ")
-    rest = _GOOD.sub(rf"{_GREEN}\1{_PLAIN}", rest)
-    rest = re.sub(r"\b(\d+\.\d+ s)\b", rf"{_DIM}\1{_PLAIN}", rest)
-    return f"{_BOLD}{label}{_PLAIN}{gap}{rest}" if label else text

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from pylota.deployment import Deployment
 from pylota.supervisor import StartFailed
+from pylota.terminal import Terminal
 
 
 class Command(BaseCommand):
@@ -22,14 +23,13 @@ class Command(BaseCommand):
 
     def handle(self, *, port: int, host: str, **_: Any) -> None:
         """Start, then serve until a signal comes."""
+        terminal = Terminal(self.stdout)
         try:
-            with Deployment(port=port, host=host, say=self._say) as deployment:
-                self._say("stop    Ctrl-C")
+            with Deployment(
+                port=port, host=host, say=terminal.say, begin=terminal.begin
+            ) as deployment:
+                terminal.say("stop    Ctrl-C")
                 deployment.wait()
         except (StartFailed, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
-        self._say("stopped")
-
-    def _say(self, text: str) -> None:
-        self.stdout.write(text)
-        self.stdout.flush()
+        terminal.say("stopped")
