@@ -86,6 +86,8 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_enable_remote_control=False,
     worker_hijack_root_logger=False,
+    # what we log would be logged once more, without its words
+    worker_redirect_stdouts=False,
     worker_send_task_events=False,
     timezone="UTC",
     beat_scheduler="celery.beat:Scheduler",
