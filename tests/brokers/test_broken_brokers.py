@@ -18,6 +18,7 @@ from tests.support.queued import (
     wait_for,
 )
 from tests.support.sending import open_account, settle
+from tests.support.smtp_script import Script
 from tests.support.smtp_server import SmtpServer
 from tests.support.tcp_proxy import TcpProxy
 
@@ -114,6 +115,26 @@ def test_all_that_was_accepted_while_the_broker_was_gone_is_sent_after_it_is_bac
     # Then all are sent once it is back
     proxy.admit()
     wait_for(MessageStatus.SUBMITTED, 102, seconds=60)
+    assert_each_was_sent_once(relay, messages)
+
+
+def test_a_connection_lost_in_a_call_gives_the_task_again_and_makes_no_second_call(
+    broker: Broker, proxy: TcpProxy, processes: Processes, relay: SmtpServer
+) -> None:
+    # Given a worker in the middle of a call
+    relay.follow(Script(always={"dot": "late:4"}))
+    messages = queue(1, thread_with_relay(relay))
+    worker = processes.worker(CELERY_BROKER_URL=broker.through(proxy.port).url)
+    relay.wait_until(lambda: len(relay.mails) == 1)
+
+    # When its connection to the broker is cut, and RabbitMQ gives the task again
+    proxy.cut()
+    again = broker.through(proxy.port)
+    again.ring(messages[0].public_id)
+    until(lambda: len(worker.tasks) >= 3, what="the task for a second time")
+
+    # Then there is one call
+    wait_for(MessageStatus.SUBMITTED, 1)
     assert_each_was_sent_once(relay, messages)
 
 
