@@ -1,6 +1,6 @@
-"""The two threads of a worker process that keep the queue and the claims moving.
+"""The threads of a worker process that keep the queue and the claims moving.
 
-Neither depends on the pool, and no exception ends either.
+None depends on the pool, and no exception ends one.
 """
 
 import threading
@@ -96,23 +96,19 @@ class Dispatcher(_Persistent):
             raise
 
 
-class Alarms(_Persistent):
-    """Runs the given alarms every ``PM_ALARM_SECONDS``, whatever else stands still."""
+class Alarm(_Persistent):
+    """Runs one alarm every ``PM_ALARM_SECONDS``, whatever else stands still.
 
-    def __init__(self, *alarms: Callable[[], object]) -> None:
-        super().__init__("alarms")
-        self._alarms = alarms
+    Each has a thread: a publish that hangs must not keep claims from being freed.
+    """
+
+    def __init__(self, name: str, alarm: Callable[[], object]) -> None:
+        super().__init__(name)
+        self._alarm = alarm
 
     def turn(self) -> None:
-        """Run each alarm, then wait; one that fails does not keep the next from it."""
-        for alarm in self._alarms:
-            if self.stopping.is_set() or dispatch.Closing.is_set:
-                return
-            try:
-                alarm()
-            except Exception as error:
-                log.warning("alarm_failed", exc_info=error)
-                close_old_connections()
+        """Run it, then wait."""
+        self._alarm()
         self.stopping.wait(settings.PM_ALARM_SECONDS)
 
 

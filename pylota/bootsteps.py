@@ -15,7 +15,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from outbound import alarms, dispatch, slots
-from outbound.dispatcher import Alarms, Dispatcher
+from outbound.dispatcher import Alarm, Dispatcher
 from pylota.checks import refuse_wrong_session
 
 HUB_TICK_SECONDS: Final = 0.5
@@ -36,28 +36,28 @@ class SessionCheck(bootsteps.Step):
 
 
 class Dispatching(bootsteps.StartStopStep):
-    """The dispatcher's and the alarms' threads."""
+    """The dispatcher's thread and the alarms'."""
 
     requires = ("celery.worker.components:Pool",)
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
-        self._threads: tuple[Dispatcher | Alarms, ...] = ()
+        self._threads: tuple[Dispatcher | Alarm, ...] = ()
 
     def start(self, parent: Any) -> None:
-        """Start both; over ``memory://`` what was rung before is due again first."""
+        """Start them; over ``memory://`` what was rung before is due again first."""
         if settings.CELERY_BROKER_URL.startswith("memory:"):
             dispatch.reset_rung()
-        # claims first: freeing them must not wait for a broker that hangs
         self._threads = (
             Dispatcher(at_end=_grant_no_slot),
-            Alarms(alarms.sweep_claims, dispatch.dispatch_due),
+            Alarm("claim_alarm", alarms.sweep_claims),
+            Alarm("dispatch_alarm", dispatch.dispatch_due),
         )
         for thread in self._threads:
             thread.start()
 
     def stop(self, parent: Any) -> None:
-        """End both."""
+        """End them."""
         dispatch.Closing.is_set = True
         for thread in self._threads:
             thread.stop()

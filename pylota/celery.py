@@ -83,9 +83,13 @@ app.conf.update(
     task_ignore_result=True,
     task_publish_retry=False,
     task_store_errors_even_if_ignored=False,
+    worker_pool="threads",
+    worker_concurrency=settings.PM_WORKER_THREADS,
     worker_prefetch_multiplier=1,
     worker_enable_remote_control=False,
     worker_hijack_root_logger=False,
+    # what we log would be logged once more, without its words
+    worker_redirect_stdouts=False,
     worker_send_task_events=False,
     timezone="UTC",
     beat_scheduler="celery.beat:Scheduler",

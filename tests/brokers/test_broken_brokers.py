@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,8 @@ from tests.support.queued import (
     thread_with_relay,
     wait_for,
 )
+from tests.support.sending import open_account, settle
+from tests.support.smtp_script import Script
 from tests.support.smtp_server import SmtpServer
 from tests.support.tcp_proxy import TcpProxy
 
@@ -37,9 +38,7 @@ def publish(broker: Broker) -> tuple[float, Exception]:
     with pytest.raises(Exception) as failure:  # noqa: PT011  each library's own
         app.send_task("outbound.deliver_message", args=["x"], queue="outbound")
     took = time.monotonic() - began
-    pools: tuple[Any, ...] = (app.producer_pool, app.pool)
-    for pool in pools:
-        pool.force_close_all()
+    app.close()
     return took, failure.value
 
 
@@ -117,6 +116,49 @@ def test_all_that_was_accepted_while_the_broker_was_gone_is_sent_after_it_is_bac
     proxy.admit()
     wait_for(MessageStatus.SUBMITTED, 102, seconds=60)
     assert_each_was_sent_once(relay, messages)
+
+
+def test_a_connection_lost_in_a_call_gives_the_task_again_and_makes_no_second_call(
+    broker: Broker, proxy: TcpProxy, processes: Processes, relay: SmtpServer
+) -> None:
+    # Given a worker in the middle of a call
+    relay.follow(Script(always={"dot": "late:4"}))
+    messages = queue(1, thread_with_relay(relay))
+    worker = processes.worker(CELERY_BROKER_URL=broker.through(proxy.port).url)
+    relay.wait_until(lambda: len(relay.mails) == 1)
+
+    # When its connection to the broker is cut, and RabbitMQ gives the task again
+    proxy.cut()
+    again = broker.through(proxy.port)
+    again.ring(messages[0].public_id)
+    until(lambda: len(worker.tasks) >= 3, what="the task for a second time")
+
+    # Then there is one call
+    wait_for(MessageStatus.SUBMITTED, 1)
+    assert_each_was_sent_once(relay, messages)
+
+
+def test_requests_are_quick_while_the_broker_hangs_and_all_is_sent_afterwards(
+    rabbitmq: Broker, processes: Processes, relay: SmtpServer
+) -> None:
+    # Given a web and a worker whose broker accepts connections and never answers
+    with TcpProxy(rabbitmq.address) as frozen:
+        url = rabbitmq.through(frozen.port).url
+        processes.worker(threads=8, CELERY_BROKER_URL=url)
+        web = processes.web(CELERY_BROKER_URL=url)
+        client = open_account(relay, base_url=web.url)
+        frozen.freeze()
+
+        # When 100 sends are accepted
+        client.accept_many(f"key-{n}" for n in range(100))
+
+        # Then 95 of them took less than a second each
+        assert sorted(client.took)[94] < 1
+
+        # And with the broker back all are sent once
+        frozen.thaw()
+        copies = settle(client, relays=[relay], seconds=60)
+    assert copies.total() == len(copies) == 100
 
 
 def test_messages_carry_an_id_and_nothing_else(

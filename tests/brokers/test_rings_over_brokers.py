@@ -3,7 +3,7 @@
 import json
 import signal
 import time
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -123,13 +123,18 @@ def test_a_worker_killed_in_a_call_leaves_doubt_and_no_second_call(
     # Given a worker in the middle of a call, the final dot sent
     relay.follow(Script(always={"dot": "hang"}))
     queue(1, thread_with_relay(relay))
-    short: dict[str, Any] = {"PM_CLAIM_SECONDS": 4, "PM_ALARM_SECONDS": 0.5}
-    first = processes.worker(CELERY_BROKER_URL=broker.url, **short)
+    worker = partial(
+        processes.worker,
+        CELERY_BROKER_URL=broker.url,
+        PM_CLAIM_SECONDS=4,
+        PM_ALARM_SECONDS=0.5,
+    )
+    first = worker()
     relay.wait_until(lambda: len(relay.mails) == 1)
 
     # When it is killed and another one gets its task again
     first.kill()
-    processes.worker(CELERY_BROKER_URL=broker.url, **short)
+    worker()
 
     # Then the message turns uncertain by the alarm, and nobody calls again
     wait_for(MessageStatus.UNCERTAIN, 1)

@@ -9,9 +9,10 @@ import pytest
 from django.db import connection, transaction
 
 from core.clock import database_now
-from delivery.models import Attempt, OutboundState
-from mailboxes.statuses import MessageStatus
+from delivery.models import Attempt, OutboundState, ProviderEvent
+from mailboxes.statuses import MessageStatus, TenantMode
 from outbound import bell, claims
+from tests.factories import QueuedMessageFactory, ThreadFactory
 from tests.support.processes import Processes, until
 from tests.support.queued import (
     assert_each_was_sent_once,
@@ -243,6 +244,26 @@ def test_a_worker_with_a_beat_thread_publishes_its_schedule(
         lambda: {"outbound.sweep_claims", "outbound.dispatch_due"} <= {*worker.tasks},
         what="both alarms by beat",
     )
+
+
+def test_what_the_simulator_says_later_is_applied_by_the_worker(
+    processes: Processes,
+) -> None:
+    # Given a test tenant's messages to two of the simulator's scripts
+    thread = ThreadFactory.create(identity__tenant__mode=TenantMode.TEST)
+    for name in ("delivered", "bounce"):
+        QueuedMessageFactory.create(
+            thread=thread, recipients=(f"{name}@simulator.invalid",)
+        )
+
+    # When a worker runs
+    worker = processes.worker()
+
+    # Then each is submitted, and what is said a second later comes as an event
+    wait_for(MessageStatus.DELIVERED, 1)
+    wait_for(MessageStatus.BOUNCED, 1)
+    applied = [task for task in worker.tasks if task.startswith("delivery.apply_event")]
+    assert len(applied) == ProviderEvent.objects.filter(state="applied").count() == 2
 
 
 def test_a_message_in_its_back_off_is_not_called_by_an_old_ring(

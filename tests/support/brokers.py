@@ -7,14 +7,15 @@ nothing else uses.
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from amqp.exceptions import NotFound
 from celery import Celery
 from kombu import Connection
+from redis import Redis
 
-from pylota.celery import QUEUES, queues, transport_options
+from pylota.celery import queues, transport_options
 
 URLS = {
     "amqp": os.environ.get("PM_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//"),
@@ -48,12 +49,14 @@ class Broker:
 
     def empty(self) -> None:
         """Remove our queues and all that is in them."""
+        if self.scheme == "redis":
+            with Redis.from_url(self.url) as client:
+                client.flushdb()
+            return
         with Connection(self.url) as connection:
-            for name in QUEUES:
+            for queue in queues(self.scheme):
                 with suppress(NotFound), connection.channel() as channel:
-                    cast(Any, channel).queue_delete(name)
-            if self.scheme == "redis":
-                cast(Any, connection.default_channel).client.flushdb()
+                    queue(channel).delete()
 
     def app(self) -> Celery:
         """Return an app that publishes to it as the product does."""

@@ -1,0 +1,64 @@
+"""What is forgotten: keys whose time has ended, unless their send is still open."""
+
+from datetime import timedelta
+
+import pytest
+
+from core.clock import database_now
+from core.ids import new_id
+from mailboxes.statuses import OUTBOUND_STATUSES, MessageStatus, Operation
+from outbound import purge
+from outbound.models import LedgerEntry
+from tests.factories import QueuedMessageFactory, key_hash_of
+
+pytestmark = pytest.mark.django_db
+
+
+def remembered(key: str, *, days: float | None, status: str = "submitted") -> str:
+    """Write a ledger row that ends in so many days, with its message; return its id."""
+    message = QueuedMessageFactory.create(status=status)
+    ends = None if days is None else database_now() + timedelta(days=days)
+    LedgerEntry.objects.create(
+        identity_id=message.identity_id,
+        key_hash=key_hash_of(key),
+        tenant_id=message.tenant_id,
+        fingerprint=key_hash_of("body"),
+        operation=Operation.SEND,
+        message_id=message.public_id,
+        response={},
+        expires_at=ends,
+    )
+    return message.public_id
+
+
+def left() -> set[str]:
+    return set(LedgerEntry.objects.values_list("message_id", flat=True))
+
+
+def test_only_what_has_ended_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given rows that have ended, one that has not, and one that never ends
+    monkeypatch.setattr(purge, "BATCH", 2)
+    for n in range(5):
+        remembered(f"old-{n}", days=-1)
+    kept = {remembered("young", days=1), remembered("for ever", days=None)}
+
+    # When they are purged in batches of two, then the others stay
+    assert purge.purge_ledger() == 5
+    assert left() == kept
+
+
+@pytest.mark.parametrize("status", sorted(OUTBOUND_STATUSES))
+def test_a_key_whose_message_is_open_is_not_forgotten(status: str) -> None:
+    message_id = remembered("old", days=-1, status=status)
+
+    purge.purge_ledger()
+
+    is_open = status in {MessageStatus.QUEUED, MessageStatus.UNCERTAIN}
+    assert left() == ({message_id} if is_open else set())
+
+
+def test_a_key_whose_message_was_deleted_ends_like_any_other() -> None:
+    remembered("old", days=-1)
+    LedgerEntry.objects.update(message_id=new_id("msg"))
+
+    assert purge.purge_ledger() == 1
