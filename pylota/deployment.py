@@ -123,13 +123,14 @@ class Deployment:
             detail.append(migrate())
         checks.verify_session()
         programs = [self._web(), *self._workers()]
-        if catches := catcher_is_wanted():
-            programs.append(self._catcher())
         with self._timed("web, worker, beat", self.url):
             self._supervisor.start(programs)
-        if catches and (relay := platform_relay()) is not None:
-            where = f"smtps://{relay.host}:{relay.port}"
-            self._say(line("catcher (SMTP over TLS)", detail=where))
+        if catcher_is_wanted():
+            # afterwards: the others start on all processors, and serve a second earlier
+            self._supervisor.start([self._catcher()])
+            if (relay := platform_relay()) is not None:
+                where = f"smtps://{relay.host}:{relay.port}"
+                self._say(line("catcher (SMTP over TLS)", detail=where))
 
     def _tell_of_the_database(self) -> None:
         server = defaults.current
@@ -258,7 +259,6 @@ def worker_command(name: str, *, with_beat: bool) -> list[str]:
     """
     return [
         *(sys.executable, "-m", "celery", "-A", "pylota", "worker"),
-        *("--pool", "threads", "--concurrency", str(settings.PM_WORKER_THREADS)),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         *("--hostname", f"{name}@%h", "--loglevel", settings.PM_LOG_LEVEL.upper()),
         *(["--beat-thread"] if with_beat else []),

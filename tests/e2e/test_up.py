@@ -102,6 +102,31 @@ def test_a_signal_stops_all_within_ten_seconds_and_leaves_no_process(
     assert up.output.endswith("stopped\n")
 
 
+def test_a_child_that_will_not_end_is_killed_in_time(up: Up) -> None:
+    # Given a worker that hears nothing
+    os.kill(up.member("-m celery"), signal.SIGSTOP)
+
+    began = time.monotonic()
+    up.running.signal(signal.SIGTERM)
+
+    until(lambda: not up.running.is_alive, seconds=STOP_SECONDS, what="the end")
+    assert 7 < time.monotonic() - began < STOP_SECONDS
+    assert up.members() == {}
+
+
+def test_a_second_ctrl_c_waits_for_nobody(up: Up) -> None:
+    # Given a worker that hears nothing
+    os.kill(up.member("-m celery"), signal.SIGSTOP)
+
+    # When Ctrl-C is pressed, and again half a second later
+    up.running.signal(signal.SIGINT)
+    time.sleep(0.5)
+    up.running.signal(signal.SIGINT)
+
+    until(lambda: not up.running.is_alive, seconds=4, what="the end at once")
+    assert up.members() == {}
+
+
 def test_a_signal_during_the_start_leaves_no_process(processes: Processes) -> None:
     up = Up(processes)
     until(lambda: "celery" in str(up.members()), what="the first child")
@@ -146,7 +171,7 @@ def test_a_second_start_takes_less_than_three_seconds_to_serve(
     for _ in range(3):
         before = slowdown()
         up = Up(processes)
-        up.wait_until_it_serves()
+        until(lambda: "web, worker, beat" in up.output, seconds=60, what="the start")  # noqa: B023  asked at once
         seconds = time.monotonic() - up.began
         took.append(seconds / ((before + slowdown()) / 2))
         up.running.end()

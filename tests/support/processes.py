@@ -175,7 +175,7 @@ class Processes:
                 "worker",
                 [
                     *(sys.executable, "-m", "tests.support.planted", "worker"),
-                    *("--pool", "threads", "--concurrency", str(threads)),
+                    *("--concurrency", str(threads)),
                     *("--without-gossip", "--without-mingle", "--without-heartbeat"),
                     *("--hostname", f"w{len(self.started)}@%h", "--loglevel", "INFO"),
                     *arguments,
