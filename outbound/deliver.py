@@ -36,19 +36,18 @@ log = structlog.get_logger()
 class Delivery(Enum):
     """What became of a ring."""
 
-    CALLED = auto()
-    NOT_DUE = auto()
+    DONE = auto()
     NO_SLOT = auto()
 
 
 def deliver(message_id: str) -> None:
     """Make one transport call if one is due. Safe to call twice, and at the same time.
 
-    Whatever goes wrong before the claim, the row is due again in 5 s. The slot of a
-    call that has ended goes on to messages of this process that found none.
+    Whatever goes wrong before the claim, the row is due again in 5 s. A slot that is
+    free again goes on to messages of this process that found none.
     """
     ends = elapsed_clock() + GO_ON_SECONDS
-    if _deliver(message_id) is not Delivery.CALLED:
+    if _deliver(message_id) is Delivery.NO_SLOT:
         return
     while elapsed_clock() < ends and (parked_id := parked.unpark()) is not None:
         if _deliver(parked_id) is Delivery.NO_SLOT:
@@ -58,7 +57,7 @@ def deliver(message_id: str) -> None:
 def _deliver(message_id: str) -> Delivery:
     reach("deliver.rung")
     if (found := _look(message_id)) is None:
-        return Delivery.NOT_DUE
+        return Delivery.DONE
     try:
         with ExitStack() as held:
             if not _may_go_on(found, held):
@@ -67,14 +66,14 @@ def _deliver(message_id: str) -> Delivery:
                 return Delivery.NO_SLOT
             # the slot comes first: waiting for it must not eat the claim's time
             if (claim := claims.claim(message_id)) is None:
-                return Delivery.NOT_DUE
+                return Delivery.DONE
             result = _call(claim)  # between the transactions, never inside
     except Exception as error:
         _not_taken(message_id, error)
-        return Delivery.NOT_DUE
+        return Delivery.DONE
     reach("deliver.answered")
     claims.record(claim, result)
-    return Delivery.CALLED
+    return Delivery.DONE
 
 
 def _look(message_id: str) -> Waiting | None:
