@@ -3,8 +3,9 @@
 Codes are public (REST contract, section 4): add, never rename.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 
@@ -14,6 +15,23 @@ class FieldError:
 
     path: str
     message: str
+
+
+MOST_ERRORS = 50
+"""Errors that one answer lists."""
+LONGEST_PATH = 200
+
+
+def listed(errors: Iterable[FieldError]) -> list[dict[str, str]]:
+    """Return errors as an answer lists them: not all, and no path without an end.
+
+    Paths hold names that the client chose; one answer must not be larger than the
+    request that it refuses.
+    """
+    return [
+        {"path": error.path[:LONGEST_PATH], "message": error.message}
+        for error in islice(errors, MOST_ERRORS)
+    ]
 
 
 class PylotaError(Exception):
@@ -26,7 +44,7 @@ class PylotaError(Exception):
     code: ClassVar[str]
     status: ClassVar[int]
     retryable: ClassVar[bool] = False
-    fix: ClassVar[str] = ""
+    fix: str = ""
 
     def __init__(
         self, detail: str, *, details: Mapping[str, Any] | None = None
@@ -47,11 +65,13 @@ class InvalidRequest(PylotaError):
         self,
         detail: str,
         *,
-        errors: Sequence[FieldError] = (),
+        errors: Iterable[FieldError] = (),
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        listed = [{"path": e.path, "message": e.message} for e in errors]
-        super().__init__(detail, details={**(details or {}), "errors": listed})
+        found = listed(errors)
+        super().__init__(detail, details={**(details or {}), "errors": found})
+        if not found:
+            self.fix = "Correct what the message names and send the request again."
 
     @classmethod
     def at(cls, path: str, message: str) -> "InvalidRequest":

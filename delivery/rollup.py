@@ -48,6 +48,9 @@ def roll_up(
 def _rolled(current: MessageStatus, present: set[DeliveryStatus]) -> MessageStatus:
     if not present:
         return M.SUPPRESSED
+    # before the complaint: a message that left the queue would lose who still waits
+    if current == M.QUEUED and D.QUEUED in present:
+        return M.QUEUED
     if D.COMPLAINED in present:
         return M.COMPLAINED
     if D.QUEUED in present:

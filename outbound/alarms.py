@@ -1,11 +1,13 @@
 """Claims that ran out: found without a lock, ended one transaction each."""
 
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
 
 from core.clock import database_now
+from core.sweeps import one_by_one
 from delivery.changes import lock_message
 from delivery.models import OutboundState
 from outbound.settling import lapse
@@ -17,16 +19,16 @@ def sweep_claims() -> int:
     """Turn claims older than the claim age into uncertain sends; return how many.
 
     Safe beside anything: each is looked at again under its locks, and a claim that has
-    been recorded meanwhile is left alone.
+    been recorded meanwhile is left alone. One that cannot be ended keeps no other.
     """
     age = timedelta(seconds=settings.PM_CLAIM_SECONDS)
     overdue = OutboundState.objects.filter(claimed_at__lte=database_now() - age)
     ids = overdue.order_by("claimed_at").values_list("message__public_id", flat=True)
-    return sum(_end_claim(message_id, age) for message_id in list(ids[:BATCH]))
+    return one_by_one("claim_alarm", list(ids[:BATCH]), partial(_end_claim, age))
 
 
 @transaction.atomic(durable=True)
-def _end_claim(message_id: str, age: timedelta) -> bool:
+def _end_claim(age: timedelta, message_id: str) -> bool:
     message = lock_message(message_id)
     if message is None:
         return False

@@ -1,8 +1,8 @@
 """Why a send is refused; each says what happened and the one next step."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from core.errors import FieldError, PylotaError
+from core.errors import FieldError, PylotaError, listed
 
 
 class IdempotencyKeyRequired(PylotaError):
@@ -130,8 +130,5 @@ class MessageTooLarge(PylotaError):
 
 def placed(refusal: PylotaError, *errors: FieldError) -> PylotaError:
     """Return the refusal with the fields that it is about in its details."""
-    listed: list[dict[str, Any]] = [
-        {"path": error.path, "message": error.message} for error in errors
-    ]
-    refusal.details["errors"] = listed
+    refusal.details["errors"] = listed(errors)
     return refusal

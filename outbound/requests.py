@@ -16,14 +16,12 @@ from pydantic import (
     model_validator,
 )
 
-from core.errors import FieldError, InvalidRequest
+from core.errors import MOST_ERRORS, FieldError, InvalidRequest
 from outbound.errors import IdempotencyKeyRequired, InvalidIdempotencyKey
 
 KEY_PATTERN: Final = re.compile(r"[\x20-\x7E]{1,255}")
 MOST_ENTRIES: Final = 1000
 """Entries of one list that are looked at; no policy allows nearly as many."""
-MOST_ERRORS: Final = 50
-"""Errors that one answer lists."""
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 

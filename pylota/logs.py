@@ -10,9 +10,10 @@ import re
 import sys
 import traceback
 from collections.abc import MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 import structlog
 
@@ -96,8 +97,26 @@ class ClosedFormatter(logging.Formatter):
         return json.dumps(keep_known_fields(None, "", {**context, **event}))
 
 
+class Unfailing:
+    """Standard error, for whom a line lost is no error.
+
+    A full disk or a reader that left would else end the thread that had something to
+    say: the dispatcher, an alarm, or the record of a call.
+    """
+
+    def write(self, text: str) -> None:
+        """Write it, or lose it."""
+        with suppress(OSError, ValueError):  # ValueError: the stream is closed
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Flush what was written, or lose it."""
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
 def _stderr_logger(*_args: Any) -> structlog.WriteLogger:
-    return structlog.WriteLogger(sys.stderr)
+    return structlog.WriteLogger(cast(TextIO, Unfailing()))
 
 
 def _exception_in(event: EventDict) -> BaseException | None:

@@ -11,6 +11,7 @@ from django.db import transaction
 from core.clock import database_now
 from core.database import execute, fetch_one
 from core.ids import new_id
+from core.sweeps import one_by_one
 from mailboxes.models import Message
 from mailboxes.services import lock_mailbox
 from mailboxes.statuses import MessageStatus
@@ -106,11 +107,12 @@ def sweep_holds() -> int:
     """
     expired = Hold.objects.filter(expires_at__lte=database_now())
     rows = list(expired.values_list("id", "tenant_id", "ref")[:SWEEP_BATCH])
-    return sum(_sweep_one(hold, tenant, ref) for hold, tenant, ref in rows)
+    return one_by_one("hold_sweep", rows, _sweep_one)
 
 
 @transaction.atomic(durable=True)
-def _sweep_one(hold_id: str, tenant_id: str, ref: str) -> bool:
+def _sweep_one(row: tuple[str, str, str]) -> bool:
+    hold_id, tenant_id, ref = row
     owner = Message.objects.filter(public_id=ref).values_list("identity_id", flat=True)
     if (identity_id := owner.first()) is not None:
         lock_mailbox(identity_id)

@@ -293,3 +293,10 @@ def test_ten_recipients_named_twice_are_still_ten(api: ApiClient) -> None:
     ten = [f"r{n}@example.org" for n in range(10)]
 
     assert api.send(booking(to=ten, cc=ten)).status_code == 202
+
+
+def test_many_forbidden_headers_are_refused_in_a_short_answer(api: ApiClient) -> None:
+    response = api.send(booking(headers={f"Z{n}{'z' * 300}": "v" for n in range(9000)}))
+
+    assert code_of(response) == "header_not_allowed"
+    assert len(response.content) < 50_000

@@ -2,8 +2,12 @@
 
 import json
 import logging
+import sys
 
-from pylota.logs import ClosedFormatter, keep_known_fields, place_of
+import pytest
+import structlog
+
+from pylota.logs import ClosedFormatter, configure, keep_known_fields, place_of
 
 
 def raised(message: str) -> ValueError:
@@ -56,3 +60,21 @@ def test_what_a_library_logs_loses_its_words() -> None:
     assert logged["detail"].startswith("valueerror:test_logs.py:")
     assert "secret" not in line
     assert "jo" not in line
+
+
+def test_a_log_that_nobody_can_write_stops_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = structlog.get_config()
+    configure(env="local", version="1", level="info")
+    full = open("/dev/full", "w")  # noqa: SIM115  its end fails, on purpose
+    monkeypatch.setattr(sys, "stderr", full)
+
+    try:
+        for _ in range(3):
+            structlog.get_logger().warning("dispatcher_failed")
+    finally:
+        structlog.configure(**before)
+        monkeypatch.undo()
+        with pytest.raises(OSError, match="No space"):
+            full.close()  # the stream is indeed one that fails
