@@ -41,7 +41,7 @@ def test_clocks_ten_minutes_apart_take_no_claim_over_and_retry_nothing_early(
         called.append(time.monotonic())
 
     # Given a relay that answers slowly, and one that defers the first time
-    slow = Script(always={"dot": "late:2;250 2.0.0 queued"})
+    slow = Script(always={"dot": "late:1.5;250 2.0.0 queued"})
     deferring = Script(
         connections=[{"greeting": "hook:note", "dot": "451 4.3.0 later"}],
         always={"greeting": "hook:note"},

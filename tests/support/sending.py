@@ -111,6 +111,17 @@ def open_account(relay: SmtpServer, *, base_url: str, port: int = 0) -> Client:
     return Client(base_url, account)
 
 
+def open_test_account(*, base_url: str) -> Client:
+    """Make a test tenant with one identity, whose mail goes to the simulator."""
+    account = provision(
+        tenant=f"fault-{next(_names)}",
+        mode=TenantMode.TEST,
+        username="bookings",
+        own_domain=None,
+    )
+    return Client(base_url, account)
+
+
 def colleague_of(client: Client) -> Client:
     """Make another identity of the same tenant, on the same domain."""
     tenant = Tenant.objects.get(id=client.account.tenant_id)
