@@ -40,7 +40,7 @@ class ModeFixed(PylotaError):
 
 class _Taken(PylotaError):
     status: ClassVar[int] = 409
-    fix: ClassVar[str] = "Choose another value."
+    fix = "Choose another value."
 
 
 class SuffixTaken(_Taken):

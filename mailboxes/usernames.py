@@ -28,7 +28,7 @@ LOCAL_PART_LIMIT: Final = 40
 
 class _NameRefused(PylotaError):
     status: ClassVar[int] = 400
-    fix: ClassVar[str] = "Use a shorter, plain, unreserved name."
+    fix = "Use a shorter, plain, unreserved name."
 
 
 class AddressReserved(_NameRefused):
