@@ -64,7 +64,7 @@ def decode_subject(raw: str) -> str:
 
     For mail that comes in, once: a stored subject is decoded, and what looks like an
     encoded word in it is text. Neighbours in one charset are joined before they are
-    read, since some writers cut inside a character; an unknown charset is read as UTF-8.
+    read: some writers cut inside a character. An unknown charset is read as UTF-8.
     """
     pieces: list[str] = []
     pending: list[tuple[str, bytes]] = []
