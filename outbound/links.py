@@ -80,7 +80,9 @@ def read_link(
     if (version, kind) != ("l1", "att") or not _are_ids(ids):
         return None
     expires_at = datetime.fromtimestamp(int(expires), UTC)
-    return LinkTarget(*ids, expires_at) if now < expires_at else None
+    tenant_id, identity_id, message_id, attachment_id = ids
+    target = LinkTarget(tenant_id, identity_id, message_id, attachment_id, expires_at)
+    return target if now < expires_at else None
 
 
 def files_to_link(

@@ -7,6 +7,7 @@ import pytest
 from django.db import transaction
 
 from core.clock import database_now
+from core.elapsed import elapsed_clock
 from core.sealing import Place, SealBroken, sealer
 from mailboxes import keyring_services
 from mailboxes.keyring import RingKey
@@ -35,8 +36,9 @@ def _empty_cache() -> Iterator[None]:
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Move the process's own clock on by some seconds."""
     passed = [0.0]
-    real = keyring_services.elapsed_clock
-    monkeypatch.setattr(keyring_services, "elapsed_clock", lambda: real() + passed[0])
+    monkeypatch.setattr(
+        keyring_services, "elapsed_clock", lambda: elapsed_clock() + passed[0]
+    )
 
     def move(seconds: float) -> None:
         passed[0] += seconds
