@@ -53,7 +53,11 @@ class Allowance(models.Model):
 
 
 class Hold(models.Model):
-    """Quota set aside for one send until its outcome is known."""
+    """Quota set aside for one send until its outcome is known.
+
+    ``identity_id``, ``day`` and ``tenant_counted`` say what the send took of the daily
+    caps, so that exactly that can be given back.
+    """
 
     id = models.CharField(max_length=ID_LENGTH, primary_key=True)
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="holds")
@@ -61,6 +65,9 @@ class Hold(models.Model):
     ref = models.TextField()
     units = models.IntegerField()
     expires_at = models.DateTimeField()
+    identity_id = models.CharField(max_length=ID_LENGTH, null=True, blank=True)
+    day = models.DateField(null=True, blank=True)
+    tenant_counted = models.BooleanField(db_default=False)
     created_at = created_at()
 
     class Meta:
@@ -77,3 +84,34 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return self.ref
+
+
+class Counter(models.Model):
+    """A count of a tenant in one stretch of time.
+
+    Daily caps count per day of the tenant's zone, usage per day in UTC; ``warned:``
+    marks say what has been told.
+    """
+
+    pk = models.CompositePrimaryKey("tenant", "metric", "bucket")
+    tenant = models.ForeignKey(
+        Tenant, models.PROTECT, related_name="counters", db_index=False
+    )
+    metric = models.TextField()
+    bucket = models.CharField(max_length=13)
+    value = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        db_table = "counters"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(value__gte=0), name="counters_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=Q(bucket__regex=r"^\d{4}-\d{2}-\d{2}(T\d{2})?$"),
+                name="counters_bucket_form",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.bucket}"

@@ -4,36 +4,64 @@ Every function that changes a tenant's quota locks its account row first, last o
 locks, and briefly. ``held`` is always the sum of the open holds.
 """
 
-from datetime import datetime, timedelta
+import json
+from datetime import date, datetime, timedelta
 
 from django.db import transaction
 
 from core.clock import database_now
 from core.database import execute, fetch_one
+from core.errors import InvalidRequest
 from core.ids import new_id
 from core.sweeps import one_by_one
-from mailboxes.models import Message
-from mailboxes.services import lock_mailbox
+from mailboxes.models import Message, Tenant
+from mailboxes.services import NewEvent, lock_mailbox
 from mailboxes.statuses import MessageStatus
+from quota.caps import Caps, Reservation
+from quota.counting import count_send, uncount_send
+from quota.days import TenantDays
 from quota.models import Hold
 
 HOLD_FOR = timedelta(seconds=600)
 SWEEP_BATCH = 500
 
 
-def reserve(tenant_id: str, *, ref: str, units: int, now: datetime) -> None:
-    """Hold units for one send; ``ref`` is the new message's id.
+def reserve(
+    tenant_id: str, *, ref: str, units: int, now: datetime, caps: Caps | None = None
+) -> Reservation:
+    """Hold units for one send, and count it on its day; ``ref`` is the message's id.
 
-    Joins the caller's transaction. A hold that stands already is kept. No plan limits
-    the allowance yet, so this never refuses.
+    Joins the caller's transaction. Without units (everybody is suppressed) nothing is
+    held and the message counts all the same; without caps it is not counted. A hold
+    that stands already is kept. No plan limits the allowance yet. Raises
+    DailyCapReached, and has written nothing then.
     """
-    if units == 0:
-        return
-    _lock_account(tenant_id)
+    if units == 0 and caps is None:
+        return Reservation()
+    days = _lock_account(tenant_id)
+    taken = Reservation()
+    if caps is not None:
+        taken = count_send(tenant_id, caps, days=days, now=now)
+    if units:
+        _hold(tenant_id, ref, units, caps=caps, day=taken.day, now=now)
+    return taken
+
+
+def _hold(
+    tenant_id: str,
+    ref: str,
+    units: int,
+    *,
+    caps: Caps | None,
+    day: date | None,
+    now: datetime,
+) -> None:
     execute(
         "WITH added AS ("
-        " INSERT INTO holds (id, tenant_id, feature, ref, units, expires_at)"
-        " VALUES (%(id)s, %(tenant)s, 'sends', %(ref)s, %(units)s, %(expires)s)"
+        " INSERT INTO holds (id, tenant_id, feature, ref, units, expires_at,"
+        "  identity_id, day, tenant_counted)"
+        " VALUES (%(id)s, %(tenant)s, 'sends', %(ref)s, %(units)s, %(expires)s,"
+        "  %(identity)s, %(day)s, %(tenant_counted)s)"
         " ON CONFLICT (tenant_id, feature, ref) DO NOTHING RETURNING units)"
         " UPDATE allowances SET held = held + added.units FROM added"
         " WHERE tenant_id = %(tenant)s AND feature = 'sends'",
@@ -43,8 +71,16 @@ def reserve(tenant_id: str, *, ref: str, units: int, now: datetime) -> None:
             "ref": ref,
             "units": units,
             "expires": now + HOLD_FOR,
+            "identity": caps.identity_id if caps else None,
+            "day": day,
+            "tenant_counted": caps is not None and caps.tenant is not None,
         },
     )
+
+
+def warning_events(taken: Reservation) -> list[NewEvent]:
+    """Return the ``quota.warning`` events of a reservation, for ``publish``."""
+    return [NewEvent("quota.warning", w.event_data()) for w in taken.warnings]
 
 
 def settle(
@@ -98,6 +134,57 @@ def release(tenant_id: str, *, ref: str) -> None:
     settle(tenant_id, ref=ref, consume=0)
 
 
+def unreserve(tenant_id: str, *, ref: str) -> None:
+    """Give back all that a send had set aside: its hold, and its place on its day.
+
+    For a send that never happened. Joins the caller's transaction. Does nothing
+    without a hold.
+    """
+    _lock_account(tenant_id)
+    hold = Hold.objects.filter(tenant_id=tenant_id, ref=ref).first()
+    settle(tenant_id, ref=ref, consume=0)
+    if hold is not None and hold.identity_id is not None and hold.day is not None:
+        uncount_send(
+            tenant_id,
+            identity_id=hold.identity_id,
+            day=hold.day,
+            tenant_counted=hold.tenant_counted,
+        )
+
+
+def release_day(
+    tenant_id: str, *, identity_id: str, day: date, is_system: bool = False
+) -> None:
+    """Give back a canceled message's place on the day that it was counted on.
+
+    ``day`` is the message's ``cap_day``; the system identity counts on no tenant's cap.
+    Joins the caller's transaction. Give each message back once.
+    """
+    _lock_account(tenant_id)
+    uncount_send(
+        tenant_id, identity_id=identity_id, day=day, tenant_counted=not is_system
+    )
+
+
+@transaction.atomic
+def change_timezone(tenant_id: str, wanted: str) -> TenantDays:
+    """Give a tenant another time zone, from the next midnight of the one it has.
+
+    Joins the caller's transaction, if there is one. Raises InvalidRequest with the path
+    ``timezone`` for a name that is no IANA zone.
+    """
+    days = _lock_account(tenant_id)
+    now = database_now()
+    try:
+        changed = days.changed_to(wanted, now=now)
+    except ValueError:
+        raise InvalidRequest.at("timezone", "No such IANA time zone.") from None
+    Tenant.objects.filter(id=tenant_id).update(
+        timezone=changed.timezone, tz_next=changed.tz_next(), updated_at=now
+    )
+    return changed
+
+
 def sweep_holds() -> int:
     """Give back the holds whose time has ended, and return how many.
 
@@ -114,7 +201,8 @@ def sweep_holds() -> int:
 def _sweep_one(row: tuple[str, str, str]) -> bool:
     hold_id, tenant_id, ref = row
     owner = Message.objects.filter(public_id=ref).values_list("identity_id", flat=True)
-    if (identity_id := owner.first()) is not None:
+    identity_id = owner.first()
+    if identity_id is not None:
         lock_mailbox(identity_id)
     _lock_account(tenant_id)
     now = database_now()
@@ -125,12 +213,24 @@ def _sweep_one(row: tuple[str, str, str]) -> bool:
     if queued.exists():
         Hold.objects.filter(id=hold_id).update(expires_at=now + HOLD_FOR)
         return False
-    settle(tenant_id, ref=ref, consume=0)
+    if identity_id is None:
+        unreserve(tenant_id, ref=ref)  # the send never came about
+    else:
+        settle(tenant_id, ref=ref, consume=0)
     return True
 
 
-def _lock_account(tenant_id: str) -> None:
-    fetch_one(
-        "SELECT 1 FROM quota_accounts WHERE tenant_id = %(tenant)s FOR NO KEY UPDATE",
+def _lock_account(tenant_id: str) -> TenantDays:
+    """Lock the tenant's account, and return its days as they were before the wait.
+
+    A change of zone counts from a midnight to come, so that is recent enough.
+    """
+    row = fetch_one(
+        "SELECT t.timezone, t.tz_next FROM quota_accounts a"
+        " JOIN tenants t ON t.id = a.tenant_id"
+        " WHERE a.tenant_id = %(tenant)s FOR NO KEY UPDATE OF a",
         {"tenant": tenant_id},
     )
+    if row is None:
+        return TenantDays()
+    return TenantDays.of_row(row[0], json.loads(row[1]) if row[1] else None)

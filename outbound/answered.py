@@ -1,0 +1,211 @@
+"""Reading what an answer depends on: the message answered and its thread, at once.
+
+Policy step 5 and the page's "Recipients", "Automatic-exchange cap" and "Threading
+headers and subject". One statement, joined to the caller's transaction if there is one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from core.database import fetch_one
+from mailboxes.recipients import AnsweredMessage, Party
+from mailboxes.statuses import Direction, MessageKind, MessageStatus
+from mailboxes.threading import ThreadIds
+from outbound.body import Original
+from outbound.from_choice import ThreadSender
+from outbound.loops import hop_of
+
+_UNSENT: Final = "'canceled', 'rejected', 'failed', 'suppressed'"
+_UNSEEN: Final = "'hidden', 'throttled'"
+EARLIER: Final = 20
+"""Earlier messages of a thread that are asked for an id; the newest."""
+
+_THREAD: Final = f"""
+jsonb_build_object(
+  'key', t.pk, 'id', t.id, 'seq', t.seq, 'subject', t.subject, 'last_at', t.last_at,
+  'reply_from', t.reply_from_address, 'pinned', t.fallback_pinned,
+  'participants', t.participants,
+  'head', (SELECT max(pk) FROM messages WHERE thread_pk = t.pk),
+  'used', (SELECT coalesce(jsonb_agg(DISTINCT from_address), '[]') FROM messages
+            WHERE thread_pk = t.pk AND direction = 'outbound'
+              AND from_address IS NOT NULL),
+  'earlier', (SELECT coalesce(jsonb_agg(ids ORDER BY pk DESC), '[]') FROM (
+     SELECT pk, jsonb_build_array(rfc_message_id, in_reply_to, ref_ids,
+                                  message_id_synthetic) AS ids
+       FROM messages
+      WHERE thread_pk = t.pk AND rfc_message_id IS NOT NULL
+        AND status NOT IN ({_UNSENT}, {_UNSEEN}, 'quarantined')
+        AND (%(message)s::text IS NULL OR id <> %(message)s)
+        AND pk < coalesce((SELECT pk FROM messages WHERE id = %(message)s
+                              AND identity_id = %(identity)s), 9223372036854775807)
+      ORDER BY pk DESC LIMIT {EARLIER}) AS named),
+  'automated', (SELECT automated FROM messages
+                 WHERE thread_pk = t.pk AND direction = 'inbound'
+                   AND status IN ('received', 'quarantined')
+                 ORDER BY pk DESC LIMIT 1),
+  'exchanges', (SELECT count(*) FROM messages
+                 WHERE thread_pk = t.pk AND direction = 'outbound'
+                   AND kind = 'auto_reply' AND status NOT IN ({_UNSENT})
+                   AND pk > coalesce((SELECT max(pk) FROM messages
+                                       WHERE thread_pk = t.pk
+                                         AND direction = 'outbound'
+                                         AND kind <> 'auto_reply'), 0)))
+"""  # noqa: S608  constants only
+_MESSAGE: Final = """
+jsonb_build_object(
+  'key', m.pk, 'direction', m.direction, 'status', m.status, 'kind', m.kind,
+  'from', m.from_address, 'from_name', m.from_name, 'to', m.to_addrs, 'cc', m.cc_addrs,
+  'reply_to', m.reply_to, 'known_sender', m.known_sender, 'subject', m.subject,
+  'automated', m.automated, 'sent_at', coalesce(m.sent_at, m.received_at),
+  'ids', jsonb_build_array(m.rfc_message_id, m.in_reply_to, m.ref_ids,
+                           m.message_id_synthetic),
+  'text', CASE WHEN %(with_body)s THEN m.text END,
+  'html', CASE WHEN %(with_body)s THEN m.html_sanitized END,
+  'written', EXISTS (SELECT 1 FROM contacts c
+                      WHERE c.identity_id = m.identity_id AND c.outbound_count > 0
+                        AND c.address = lower(m.reply_to -> 0 ->> 'address')))
+"""
+_BY_MESSAGE: Final = f"""
+SELECT {_THREAD}, {_MESSAGE}
+  FROM messages m JOIN threads t ON t.pk = m.thread_pk
+ WHERE m.id = %(message)s AND m.identity_id = %(identity)s
+"""  # noqa: S608  constants only
+_BY_THREAD: Final = f"""
+SELECT {_THREAD}
+  FROM threads t
+ WHERE t.id = %(thread)s AND t.identity_id = %(identity)s
+"""  # noqa: S608  constants only
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFacts:
+    """A thread that a send goes into.
+
+    ``head`` is the key of its newest message: when it has moved on while a send waited
+    for the lock, the send is composed again. ``earlier`` are messages that headers can
+    name, newest first, those before the message answered. ``hop`` is that of its newest
+    inbound message.
+    """
+
+    key: int
+    id: str
+    seq: int
+    subject: str
+    head: int | None
+    participants: tuple[Party, ...]
+    sender: ThreadSender
+    earlier: tuple[ThreadIds, ...]
+    hop: int
+    exchanges: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredFacts:
+    """The message that is replied to or forwarded; ``hop`` as the next one goes on."""
+
+    key: int
+    status: MessageStatus
+    kind: MessageKind
+    subject: str
+    message: AnsweredMessage
+    ids: ThreadIds
+    hop: int
+    original: Original
+
+
+def answered_facts(
+    identity_id: str,
+    message_id: str,
+    *,
+    with_body: bool = False,
+    sees_quarantined: bool = False,
+) -> tuple[AnsweredFacts, ThreadFacts] | None:
+    """Return a message of this mailbox and its thread; None (404) for any other.
+
+    Hidden and throttled mail is never there, quarantined mail only for those who may
+    review it. ``with_body`` reads text and HTML too, for a forward.
+    """
+    row = fetch_one(
+        _BY_MESSAGE,
+        {"identity": identity_id, "message": message_id, "with_body": with_body},
+    )
+    if row is None:
+        return None
+    thread, message = _thread(json.loads(row[0])), json.loads(row[1])
+    unseen = {MessageStatus.HIDDEN, MessageStatus.THROTTLED}
+    if not sees_quarantined:
+        unseen.add(MessageStatus.QUARANTINED)
+    if message["status"] in unseen:
+        return None
+    return _answered(message, thread), thread
+
+
+def thread_facts(identity_id: str, thread_id: str) -> ThreadFacts | None:
+    """Return a thread of this mailbox; None (404) for any other."""
+    parameters = {"identity": identity_id, "thread": thread_id, "message": None}
+    row = fetch_one(_BY_THREAD, parameters)
+    return None if row is None else _thread(json.loads(row[0]))
+
+
+def _thread(row: Mapping[str, Any]) -> ThreadFacts:
+    return ThreadFacts(
+        key=row["key"],
+        id=row["id"],
+        seq=row["seq"],
+        subject=row["subject"],
+        head=row["head"],
+        participants=_parties(row["participants"]),
+        sender=ThreadSender(
+            reply_from_address=row["reply_from"],
+            fallback_pinned=row["pinned"],
+            last_at=datetime.fromisoformat(row["last_at"]),
+            used=frozenset(row["used"]),
+        ),
+        earlier=tuple(map(_ids, row["earlier"])),
+        hop=hop_of(row["automated"]),
+        exchanges=row["exchanges"],
+    )
+
+
+def _answered(row: Mapping[str, Any], thread: ThreadFacts) -> AnsweredFacts:
+    direction = Direction(row["direction"])
+    sender = Party(row["from"], row["from_name"]) if row["from"] else None
+    message = AnsweredMessage(
+        direction=direction,
+        sender=sender,
+        to=_parties(row["to"]),
+        cc=_parties(row["cc"]),
+        reply_to=_parties(row["reply_to"]),
+        known_sender=bool(row["known_sender"]),
+        has_written_to_reply_to=row["written"],
+    )
+    is_inbound = direction == Direction.INBOUND
+    return AnsweredFacts(
+        key=row["key"],
+        status=MessageStatus(row["status"]),
+        kind=MessageKind(row["kind"]),
+        subject=row["subject"] or "",
+        message=message,
+        ids=_ids(row["ids"]),
+        hop=hop_of(row["automated"]) if is_inbound else thread.hop,
+        original=Original(
+            sender=sender,
+            sent_at=datetime.fromisoformat(row["sent_at"]),
+            subject=row["subject"] or "",
+            to=message.to,
+            text=row["text"] or "",
+            html=row["html"] or None,
+        ),
+    )
+
+
+def _parties(rows: list[Mapping[str, Any]]) -> tuple[Party, ...]:
+    return tuple(Party(row["address"], row.get("name")) for row in rows)
+
+
+def _ids(row: list[Any]) -> ThreadIds:
+    rfc_message_id, in_reply_to, references, is_synthetic = row
+    return ThreadIds(rfc_message_id, in_reply_to, tuple(references), is_synthetic)
