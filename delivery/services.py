@@ -12,6 +12,7 @@ from delivery.changes import (
     announce,
     lock_message,
     move,
+    name_provider,
     settle_status,
 )
 from delivery.errors import NotUncertain
@@ -104,10 +105,11 @@ def _apply(
 
 def _adopt(message: Message, event: DeliveryEvent, evidence: Evidence) -> None:
     """Take the provider's id for a send that nobody knew the end of."""
+    name_provider(message)
     message.provider_message_id = event.provider_message_id
     message.flags = [*dict.fromkeys([*message.flags, "reconciled"])]
     message.evidence = evidence
-    message.save(update_fields=["provider_message_id", "flags", "evidence"])
+    message.save(update_fields=["provider", "provider_message_id", "flags", "evidence"])
 
 
 def _change(event: DeliveryEvent, status: DeliveryStatus) -> DeliveryChange:
@@ -204,11 +206,12 @@ def resolve(
         from_={DeliveryStatus.UNCERTAIN},
         now=now,
     )
+    name_provider(message)
     events = settle_status(message, charged=moved.charged, now=now, reason=reason)
     if message.status in {MessageStatus.SUBMITTED, MessageStatus.DEFERRED}:
         events.append(announcements.of_sent(message))
     message.evidence = Evidence.PERSON
-    message.save(update_fields=["evidence"])
+    message.save(update_fields=["provider", "evidence"])
     announce(message, events, now=now)
     audit(
         "message.resolve",
