@@ -20,7 +20,7 @@ from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
 from mailboxes.models import Address, Message
-from mailboxes.services import audit, lock_mailbox
+from mailboxes.services import audit, lock_mailbox, raise_alert
 from mailboxes.statuses import Evidence, MessageStatus
 from suppressions.services import NewSuppression, suppress
 from suppressions.statuses import SuppressionReason
@@ -29,6 +29,7 @@ LATE_AFTER = timedelta(seconds=330)
 """An event that matches no message is orphaned once it is this old."""
 
 LOOK_AGAIN_AFTER = timedelta(seconds=30)
+LONGEST_WAIT = timedelta(hours=1)
 EVENT_IDS_KEPT = 20
 
 
@@ -163,6 +164,22 @@ def _put_off(inbox_id: str, *, now: datetime) -> InboxState:
     row.rung_at = None
     row.save(update_fields=["due_at", "rung_at", "attempts"])
     return InboxState.PENDING
+
+
+@transaction.atomic(durable=True)
+def put_off_failed(inbox_id: str) -> None:
+    """Alert that an event cannot be applied, and look at it again, ever more rarely.
+
+    It is no longer counted as rung: so many may be, and events that fail for good would
+    in the end keep every other one from being rung.
+    """
+    row = ProviderEvent.objects.select_for_update(no_key=True).get(id=inbox_id)
+    if row.state == InboxState.PENDING:
+        wait = min(LOOK_AGAIN_AFTER * 2 ** min(row.attempts, 10), LONGEST_WAIT)
+        ProviderEvent.objects.filter(id=inbox_id).update(
+            due_at=database_now() + wait, rung_at=None, attempts=row.attempts + 1
+        )
+        raise_alert("provider_event_failed", subject=inbox_id)
 
 
 def _mark(
