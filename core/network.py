@@ -111,7 +111,11 @@ def look_up(host: str, port: int, *, seconds: float) -> Sequence[SocketAddress]:
         finally:
             LOOKUPS.release()
 
-    threading.Thread(target=ask, name="look-up", daemon=True).start()
+    try:
+        threading.Thread(target=ask, name="look-up", daemon=True).start()
+    except RuntimeError as error:
+        LOOKUPS.release()
+        raise LookupFailed("no thread could be started") from error
     try:
         answer = answers.get(timeout=max(seconds, 0))
     except queue.Empty:

@@ -60,7 +60,13 @@ class Impatient:
                 return
             self._started += 1
             name = f"{self._name}-{self._started}"
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError:  # the machine has none left; the place must not be lost
+            with self._changed:
+                self._started -= 1
+            self._give_up(job)
+            raise
 
     def _give_up(self, job: _Job) -> None:
         with self._changed:

@@ -176,6 +176,16 @@ def _write_status(
     message.status, message.reason, message.updated_at = after, reason, now
 
 
+def name_provider(message: Message) -> None:
+    """Name the provider of a send whose end nobody heard: that of its last call.
+
+    Joins the caller's transaction, which holds the message, and saves it.
+    """
+    if message.provider is None:
+        calls = message.attempts.order_by("-n")
+        message.provider = calls.values_list("provider", flat=True).first()
+
+
 def release_thread(message: Message) -> None:
     """Let go of the thread's lock, if this message holds it; joins the caller's."""
     execute(

@@ -12,6 +12,7 @@ from delivery.changes import (
     announce,
     lock_message,
     move,
+    name_provider,
     settle_status,
 )
 from delivery.errors import NotUncertain
@@ -19,7 +20,7 @@ from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
 from mailboxes.models import Address, Message
-from mailboxes.services import audit, lock_mailbox
+from mailboxes.services import audit, lock_mailbox, raise_alert
 from mailboxes.statuses import Evidence, MessageStatus
 from suppressions.services import NewSuppression, suppress
 from suppressions.statuses import SuppressionReason
@@ -28,6 +29,7 @@ LATE_AFTER = timedelta(seconds=330)
 """An event that matches no message is orphaned once it is this old."""
 
 LOOK_AGAIN_AFTER = timedelta(seconds=30)
+LONGEST_WAIT = timedelta(hours=1)
 EVENT_IDS_KEPT = 20
 
 
@@ -104,10 +106,11 @@ def _apply(
 
 def _adopt(message: Message, event: DeliveryEvent, evidence: Evidence) -> None:
     """Take the provider's id for a send that nobody knew the end of."""
+    name_provider(message)
     message.provider_message_id = event.provider_message_id
     message.flags = [*dict.fromkeys([*message.flags, "reconciled"])]
     message.evidence = evidence
-    message.save(update_fields=["provider_message_id", "flags", "evidence"])
+    message.save(update_fields=["provider", "provider_message_id", "flags", "evidence"])
 
 
 def _change(event: DeliveryEvent, status: DeliveryStatus) -> DeliveryChange:
@@ -163,6 +166,22 @@ def _put_off(inbox_id: str, *, now: datetime) -> InboxState:
     return InboxState.PENDING
 
 
+@transaction.atomic(durable=True)
+def put_off_failed(inbox_id: str) -> None:
+    """Alert that an event cannot be applied, and look at it again, ever more rarely.
+
+    It is no longer counted as rung: so many may be, and events that fail for good would
+    in the end keep every other one from being rung.
+    """
+    row = ProviderEvent.objects.select_for_update(no_key=True).get(id=inbox_id)
+    if row.state == InboxState.PENDING:
+        wait = min(LOOK_AGAIN_AFTER * 2 ** min(row.attempts, 10), LONGEST_WAIT)
+        ProviderEvent.objects.filter(id=inbox_id).update(
+            due_at=database_now() + wait, rung_at=None, attempts=row.attempts + 1
+        )
+        raise_alert("provider_event_failed", subject=inbox_id)
+
+
 def _mark(
     inbox_id: str, state: InboxState, message: Message | None = None
 ) -> InboxState:
@@ -204,11 +223,12 @@ def resolve(
         from_={DeliveryStatus.UNCERTAIN},
         now=now,
     )
+    name_provider(message)
     events = settle_status(message, charged=moved.charged, now=now, reason=reason)
     if message.status in {MessageStatus.SUBMITTED, MessageStatus.DEFERRED}:
         events.append(announcements.of_sent(message))
     message.evidence = Evidence.PERSON
-    message.save(update_fields=["evidence"])
+    message.save(update_fields=["provider", "evidence"])
     announce(message, events, now=now)
     audit(
         "message.resolve",

@@ -1,11 +1,22 @@
 """Celery entry points of what becomes of a send; they take ids, never objects."""
 
-from celery import shared_task
+from contextlib import suppress
 
-from delivery.services import apply_event as apply
+import structlog
+from celery import shared_task
+from django.db import Error
+
+from delivery import services
 
 
 @shared_task(name="delivery.apply_event")
 def apply_event(inbox_id: str) -> None:
-    """Apply one stored provider event, if it is still pending."""
-    apply(inbox_id)
+    """Apply one stored provider event, if it is still pending; later, if that fails."""
+    try:
+        services.apply_event(inbox_id)
+    except Exception as error:
+        structlog.get_logger().warning(
+            "event_failed", event_id=inbox_id, exc_info=error
+        )
+        with suppress(Error):  # the database is away: it is due again in any case
+            services.put_off_failed(inbox_id)

@@ -145,11 +145,12 @@ class MessageAdmin(ReadOnlyAdmin):
         message = self.get_object(request, object_id)
         if message is None:
             raise Http404
-        outcome, note = request.POST.get("outcome"), request.POST.get("note", "")
-        if outcome not in _OUTCOMES or not note.strip():
+        outcome = request.POST.get("outcome")
+        note = request.POST.get("note", "").replace("\x00", "").strip()
+        if outcome not in _OUTCOMES or not note:
             messages.error(request, "Choose an answer and say how you know.")
         else:
-            self._resolve(request, message, outcome, note.strip()[:NOTE_LIMIT])
+            self._resolve(request, message, outcome, note[:NOTE_LIMIT])
         return HttpResponseRedirect(
             reverse("admin:mailboxes_message_change", args=(message.pk,))
         )

@@ -31,7 +31,7 @@ from outbound.senders import Sender, sender_of
 from outbound.settling import (
     lapse,
     put_off,
-    report_lost_copy,
+    report_stuck,
     settle,
     turn_away,
 )
@@ -88,7 +88,7 @@ def claim(message_id: str) -> Claim | None:
         put_off(message_id, RetryClass.PAUSED, code="object_store_away")
         return None
     except objects.ObjectMissing:  # it may be restored; if not, 24 hours end the wait
-        report_lost_copy(message_id)
+        report_stuck(message_id, "sent_copy_missing")
         put_off(message_id, RetryClass.PAUSED, code="sent_copy_missing")
         return None
     token = uuid4()

@@ -11,12 +11,14 @@ from typing import Final
 import structlog
 from django.db import Error, connection
 
+from core.database import AWAY
 from core.elapsed import elapsed_clock
 from core.points import reach
 from outbound import claims, dispatch, parked, slots
 from outbound.claims import Claim
 from outbound.registry import transport_for
 from outbound.senders import Waiting, waiting
+from outbound.settling import put_off, report_stuck
 from outbound.transports.base import (
     ClaimLost,
     RetryClass,
@@ -43,8 +45,9 @@ class Delivery(Enum):
 def deliver(message_id: str) -> None:
     """Make one transport call if one is due. Safe to call twice, and at the same time.
 
-    Whatever goes wrong before the claim, the row is due again in 5 s. A slot that is
-    free again goes on to messages of this process that found none.
+    With the database away before the claim, the row is due again in 5 s; whatever else
+    goes wrong there backs off. A slot that is free again goes on to messages of this
+    process that found none.
     """
     ends = elapsed_clock() + GO_ON_SECONDS
     if _deliver(message_id) is Delivery.NO_SLOT:
@@ -85,12 +88,20 @@ def _look(message_id: str) -> Waiting | None:
 
 
 def _not_taken(message_id: str, error: Exception) -> None:
-    """Let the row be rung again soon; with the database away, when it is due."""
+    """Let the row be rung again soon; with the database away, when it is due.
+
+    What fails for another reason would fail again: it backs off, and ends after 24 h
+    like every wait, instead of being rung every 5 s for ever.
+    """
     log.warning("claim_failed", message_id=message_id, exc_info=error)
     if not connection.is_usable():
         connection.close()  # the next statement opens another
     with suppress(Error):
-        dispatch.give_back(dispatch.MESSAGES, message_id)
+        if isinstance(error, AWAY):
+            dispatch.give_back(dispatch.MESSAGES, message_id)
+        else:
+            report_stuck(message_id, "claim_failed")
+            put_off(message_id, RetryClass.PAUSED, code="claim_failed")
 
 
 def _may_go_on(found: Waiting, held: ExitStack) -> bool:

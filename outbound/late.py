@@ -8,7 +8,13 @@ from collections.abc import Collection
 from datetime import datetime
 
 from delivery import announcements
-from delivery.changes import DeliveryChange, announce, move, settle_status
+from delivery.changes import (
+    DeliveryChange,
+    announce,
+    move,
+    name_provider,
+    settle_status,
+)
 from delivery.statuses import AttemptResult, DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.services import audit, raise_alert
@@ -40,12 +46,19 @@ def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
     given_up = tuple(
         DeliveryChange(address, DeliveryStatus.FAILED) for address in outcome.waiting
     )
+    name_provider(message)
     message.provider_message_id = outcome.provider_message_id
     message.rfc_message_id = outcome.rfc_message_id or message.rfc_message_id
     message.flags = [*dict.fromkeys([*message.flags, "reconciled"])]
     message.evidence = Evidence.LATE_OUTCOME
     message.save(
-        update_fields=["provider_message_id", "rfc_message_id", "flags", "evidence"]
+        update_fields=[
+            "provider",
+            "provider_message_id",
+            "rfc_message_id",
+            "flags",
+            "evidence",
+        ]
     )
     moved = move(
         message,

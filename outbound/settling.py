@@ -140,9 +140,9 @@ def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
 
 
 @transaction.atomic(durable=True)
-def report_lost_copy(message_id: str) -> None:
-    """Alert that a queued message has no sent copy, so that nothing can be sent."""
-    raise_alert("sent_copy_missing", subject=message_id, severity=Severity.PAGE)
+def report_stuck(message_id: str, alert: str) -> None:
+    """Alert that a queued message cannot be sent until somebody mends something."""
+    raise_alert(alert, subject=message_id, severity=Severity.PAGE)
 
 
 def _wait(

@@ -64,8 +64,10 @@ class Child:
         """
         self.is_ready = False
         environment = dict(self.program.environment)
-        writing = self._open_pipe(environment)
         with contextlib.ExitStack() as stack:
+            writing = self._open_pipe(environment)
+            for number in writing:
+                stack.callback(os.close, number)
             output = None
             if self.program.log is not None:
                 self.program.log.parent.mkdir(parents=True, exist_ok=True)
@@ -80,8 +82,6 @@ class Child:
                 start_new_session=True,
                 pass_fds=writing,
             )
-        for number in writing:
-            os.close(number)
         self.started = time.monotonic()
 
     def _open_pipe(self, environment: dict[str, str]) -> tuple[int, ...]:
@@ -172,18 +172,26 @@ class Supervisor:
         for child in self.children:
             if child.process is None:
                 if now >= child.start_at:
-                    child.start()
+                    self._start_again(child, now)
             elif child.has_ended():
                 self._bury(child, now)
+
+    def _start_again(self, child: Child, now: float) -> None:
+        """Start it; a machine that is short of something ends none of the others."""
+        try:
+            child.start()
+        except (OSError, subprocess.SubprocessError) as error:
+            self._wait_for(child, f"could not start ({error})", now)
 
     def _bury(self, child: Child, now: float) -> None:
         if now - child.started >= STEADY_SECONDS:
             child.backoff = FIRST_BACKOFF
-        status = child.end_group()
+        self._wait_for(child, f"ended ({_status(child.end_group())})", now)
+
+    def _wait_for(self, child: Child, what: str, now: float) -> None:
         child.start_at = now + child.backoff
         self.say(
-            f"{child.program.name} ended ({_status(status)}); "
-            f"starting it again in {child.backoff:.1f} s"
+            f"{child.program.name} {what}; starting it again in {child.backoff:.1f} s"
         )
         child.backoff = min(child.backoff * 2, LAST_BACKOFF)
 

@@ -41,7 +41,11 @@ class Deadline:
         and closing it can never hit a descriptor that somebody else has got meanwhile.
         """
         duplicate = sock.dup()
-        ticket = _watchdog.watch(self.at, duplicate)
+        try:
+            ticket = _watchdog.watch(self.at, duplicate)
+        except OSError:
+            duplicate.close()
+            raise
         try:
             yield
         finally:
@@ -59,18 +63,26 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def watch(self, at: float, sock: socket.socket) -> int:
-        """Shut and close ``sock`` at that instant; return a ticket to forget it by."""
+        """Shut and close ``sock`` at that instant; return a ticket to forget it by.
+
+        Raises OSError when there is no thread that could do it.
+        """
         with self._changed:
+            if self._thread is None:
+                self._start()
             ticket = next(self._numbers)
             self._sockets[ticket] = sock
             heapq.heappush(self._ends, (at, ticket))
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="deadlines", daemon=True
-                )
-                self._thread.start()
             self._changed.notify()
         return ticket
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # none to be had; the next call tries again
+            raise OSError("no thread to keep the deadline") from error
+        self._thread = thread
 
     def forget(self, ticket: int) -> None:
         """Watch this socket no longer; close the watchdog's hold on it."""

@@ -118,6 +118,18 @@ def test_an_answer_with_its_reason_settles_the_send(
     )
 
 
+def test_a_reason_that_the_database_could_not_store_is_stored_without_it(
+    uncertain: Message,
+) -> None:
+    client = visitor("view_message", "change_message")
+
+    assert settle(client, uncertain, outcome="sent", note="the\x00 log") == 302
+
+    audit = AuditRow.objects.get(action="message.resolve")
+    assert audit.details is not None
+    assert audit.details["note"] == "the log"
+
+
 def test_the_second_of_two_answers_changes_nothing_and_says_so(
     uncertain: Message,
 ) -> None:

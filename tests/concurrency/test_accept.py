@@ -1,6 +1,7 @@
 """The one transaction of a submit: its statements, its refusals, its collisions."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -12,7 +13,7 @@ from core import objects, points
 from core.database import execute
 from core.errors import ObjectStoreAway
 from mailboxes.models import Mailbox, Message, Tenant
-from outbound import bell, ledger, send
+from outbound import bell, ledger, send, sent_copy
 from outbound.models import LedgerEntry
 from quota.models import Allowance, Hold
 from tests.support.api import ApiClient, booking, code_of
@@ -166,6 +167,30 @@ def test_an_object_store_that_is_away_is_a_503(
     answer = api.send(booking())
 
     assert (answer.status_code, code_of(answer)) == (503, "unavailable")
+    assert not Message.objects.exists()
+
+
+def test_a_slow_object_store_is_given_up_between_two_files(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that takes four seconds for each object, and deletes none
+    ticks = count(step=4)
+    puts: list[str] = []
+    deletes: list[str] = []
+
+    def away(key: str) -> None:
+        deletes.append(key)
+        raise ObjectStoreAway("gone")
+
+    monkeypatch.setattr(sent_copy, "elapsed_clock", lambda: float(next(ticks)))
+    monkeypatch.setattr(objects, "put", lambda key, *_, **__: puts.append(key))
+    monkeypatch.setattr(objects, "delete", away)
+    file = {"filename": "a", "content_type": "a/b", "content_base64": "QQ=="}
+
+    answer = api.send(booking(attachments=[file] * 32))
+
+    assert (answer.status_code, code_of(answer)) == (503, "unavailable")
+    assert (len(puts), len(deletes)) == (3, 1)
     assert not Message.objects.exists()
 
 

@@ -141,6 +141,7 @@ def test_a_late_acceptance_reconciles_the_uncertain_send(later: Later) -> None:
 
     message.refresh_from_db()
     assert message.provider_message_id == "smtp:relay:1"
+    assert message.provider == "smtp"
     assert message.flags == ["reconciled"]
     assert message.evidence == "late_outcome"
     assert statuses(message) == {A: "submitted", B: "rejected", C: "failed"}

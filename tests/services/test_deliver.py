@@ -1,6 +1,6 @@
 """The worker half: slot, claim, call, record, and nothing that sends twice."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import OperationalError
@@ -8,7 +8,7 @@ from django.db import OperationalError
 from core import points
 from core.clock import database_now
 from delivery.models import Attempt, OutboundState
-from mailboxes.models import Message
+from mailboxes.models import Address, Alert, Message
 from mailboxes.statuses import MessageStatus, TenantMode
 from outbound import claims, deliver, dispatch, parked, slots
 from outbound.slots import Slots
@@ -233,6 +233,26 @@ def test_what_fails_between_claim_and_call_is_tried_later(
     assert status(message) == MessageStatus.QUEUED
     assert transport.calls == []
     assert Attempt.objects.get().result == "retry"
+
+
+def test_a_message_that_no_claim_can_be_taken_for_backs_off_and_ends_after_a_day(
+    transport: ScriptedTransport, later: Callable[[float], None]
+) -> None:
+    # Given a message whose sender cannot be read any more
+    message = rung()
+    Address.objects.filter(address=message.from_address).delete()
+
+    # When it is rung, then it is not rung every five seconds for ever
+    deliver.deliver(message.public_id)
+    assert status(message) == MessageStatus.QUEUED
+    assert 50 < seconds_until_due(message) < 70
+    assert Alert.objects.get().name == "claim_failed"
+
+    # And a day later it has an end
+    later(86_400)
+    deliver.deliver(message.public_id)
+    assert (status(message), message.reason) == ("failed", "quota_exhausted")
+    assert transport.calls == []
 
 
 def test_a_claim_that_fails_is_rung_again_in_five_seconds(

@@ -158,27 +158,6 @@ def test_a_complaint_suppresses_and_outranks_a_delivery(
     assert Suppression.objects.get().reason == "complaint"
 
 
-def test_a_complaint_of_one_recipient_does_not_lose_another_who_still_waits(
-    scripted: ScriptedTransport, later: Later
-) -> None:
-    scripted.answers = [Accepted("smtp:relay:1", deferred=(B,))]
-    message = sent(scripted, (A, B))
-    complaint = event(
-        message, DeliveryKind.COMPLAINED, provider_message_id="smtp:relay:1"
-    )
-
-    assert take(complaint) == ["applied"]
-    later(3600)
-    work(message.public_id, scripted)
-
-    message.refresh_from_db()
-    assert [call.recipients for call in scripted.calls] == [(A, B), (B,)]
-    assert statuses(message) == {A: "complained", B: "submitted"}
-    assert message.status == MessageStatus.COMPLAINED
-    assert "message.sent" in events_of(message)
-    assert_units_add_up(message)
-
-
 def test_a_stale_event_changes_nothing_and_says_nothing(
     scripted: ScriptedTransport,
 ) -> None:

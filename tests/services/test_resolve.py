@@ -35,7 +35,7 @@ def test_resolved_as_sent_is_submitted_and_charged(uncertain: Message) -> None:
     assert statuses(uncertain) == {A: "submitted", B: "submitted"}
     assert events_of(uncertain) == ["message.uncertain", "message.sent"]
     told = Event.objects.get(type="message.sent").payload["data"]
-    assert told["provider_message_id"] is None
+    assert (told["provider"], told["provider_message_id"]) == ("smtp", None)
     row = AuditRow.objects.get(action="message.resolve")
     assert row.details == {
         "outcome": "sent",

@@ -96,6 +96,37 @@ def test_a_child_that_dies_is_started_again_with_a_line_that_says_so(
     assert lines == ["child ended (SIGKILL); starting it again in 0.2 s"]
 
 
+def test_a_start_that_fails_is_tried_again_and_ends_no_other_child(
+    supervisor: Supervisor, lines: Lines, tmp_path: Path
+) -> None:
+    # Given a child that died, and no way to open its log
+    supervisor.start([program(tmp_path, IDLE)])
+    log = supervisor.children[0].program.log
+    assert log is not None
+    log.unlink()
+    log.mkdir()
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+
+    def has_failed_twice() -> bool:
+        supervisor.watch()
+        return len(lines) >= 3
+
+    before = len(os.listdir("/proc/self/fd"))
+    until(has_failed_twice, what="two starts that fail")
+    assert "could not start" in lines[1]
+    assert "starting it again in 0.8 s" in lines[2]
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+    # When there is a way, then it is back
+    log.rmdir()
+
+    def is_back() -> bool:
+        supervisor.watch()
+        return supervisor.children[0].process is not None
+
+    until(is_back, what="the start that succeeds")
+
+
 def test_a_child_that_dies_at_once_is_started_less_and_less_often(
     supervisor: Supervisor, lines: Lines, tmp_path: Path
 ) -> None:

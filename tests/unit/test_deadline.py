@@ -136,3 +136,21 @@ with Deadline(30).kept_on(a):
 
     # Then the child's deadline is kept
     assert done.stdout == "0\n"
+
+
+def test_without_a_thread_no_call_begins_and_the_next_one_is_kept(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, _ = pair
+    monkeypatch.setattr(module, "_watchdog", module.Watchdog())
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="no thread"), Deadline(60).kept_on(ours):
+            pytest.fail("the call began, and nobody kept its deadline")
+
+    with Deadline(0.2).kept_on(ours):
+        assert ours.recv(1) == b""

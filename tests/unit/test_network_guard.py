@@ -260,3 +260,18 @@ def test_an_error_of_the_resolver_is_a_failed_look_up(
 
     with pytest.raises(LookupFailed):
         look_up("no-such-host.example.com", 465, seconds=5)
+
+
+def test_look_ups_without_a_thread_fail_and_use_up_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(40):
+            with pytest.raises(LookupFailed, match="no thread"):
+                look_up("127.0.0.1", 465, seconds=1)
+
+    assert look_up("127.0.0.1", 465, seconds=5)

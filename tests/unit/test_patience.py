@@ -97,3 +97,19 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         [sys.executable, "-W", "ignore", "-c", code], timeout=30, check=False
     )
     assert done.returncode == 7
+
+
+def test_a_thread_that_cannot_be_started_does_not_cost_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patience = Impatient("test", threads=1)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            patience.run(lambda: 1, seconds=5)
+
+    assert patience.run(lambda: 2, seconds=5) == 2
