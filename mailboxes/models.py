@@ -407,6 +407,7 @@ class Message(models.Model):
     operation = models.TextField(choices=Operation, null=True, blank=True)
     cap_day = models.DateField(null=True, blank=True)
     evidence = models.TextField(choices=Evidence, null=True, blank=True)
+    consent = models.JSONField(null=True, blank=True)
     metadata = models.JSONField(default=dict, db_default={})
     created_at = created_at()
     updated_at = updated_at()

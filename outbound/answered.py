@@ -6,7 +6,6 @@ headers and subject". One statement, joined to the caller's transaction if there
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from mailboxes.threading import ThreadIds
 from outbound.body import Original
 from outbound.from_choice import ThreadSender
 from outbound.loops import hop_of
+from outbound.plan import AnsweredFacts, StoredFile, ThreadFacts
 
 _UNSENT: Final = "'canceled', 'rejected', 'failed', 'suppressed'"
 _UNSEEN: Final = "'hidden', 'throttled'"
@@ -62,6 +62,15 @@ jsonb_build_object(
   'automated', m.automated, 'sent_at', coalesce(m.sent_at, m.received_at),
   'ids', jsonb_build_array(m.rfc_message_id, m.in_reply_to, m.ref_ids,
                            m.message_id_synthetic),
+  'files', (SELECT coalesce(jsonb_agg(jsonb_build_object(
+              'id', a.id, 'filename', a.filename, 'content_type', a.content_type,
+              'size', a.size, 'disposition', a.disposition,
+              'content_id', a.content_id, 'object_key', a.object_key)
+              ORDER BY a.part_index), '[]')
+     FROM attachments a
+    WHERE a.message_pk = m.pk AND a.risk IS NULL AND a.scan_status <> 'infected'
+      AND %(with_body)s),
+  'sent_copy', CASE WHEN m.direction = 'outbound' THEN m.raw_key END,
   'text', CASE WHEN %(with_body)s THEN m.text END,
   'html', CASE WHEN %(with_body)s THEN m.html_sanitized END,
   'written', EXISTS (SELECT 1 FROM contacts c
@@ -80,42 +89,6 @@ SELECT {_THREAD}
 """  # noqa: S608  constants only
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadFacts:
-    """A thread that a send goes into.
-
-    ``head`` is the key of its newest message: when it has moved on while a send waited
-    for the lock, the send is composed again. ``earlier`` are messages that headers can
-    name, newest first, those before the message answered. ``hop`` is that of its newest
-    inbound message.
-    """
-
-    key: int
-    id: str
-    seq: int
-    subject: str
-    head: int | None
-    participants: tuple[Party, ...]
-    sender: ThreadSender
-    earlier: tuple[ThreadIds, ...]
-    hop: int
-    exchanges: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredFacts:
-    """The message that is replied to or forwarded; ``hop`` as the next one goes on."""
-
-    key: int
-    status: MessageStatus
-    kind: MessageKind
-    subject: str
-    message: AnsweredMessage
-    ids: ThreadIds
-    hop: int
-    original: Original
-
-
 def answered_facts(
     identity_id: str,
     message_id: str,
@@ -126,7 +99,7 @@ def answered_facts(
     """Return a message of this mailbox and its thread; None (404) for any other.
 
     Hidden and throttled mail is never there, quarantined mail only for those who may
-    review it. ``with_body`` reads text and HTML too, for a forward.
+    review it. ``with_body`` reads text, HTML and safe files too, for a forward.
     """
     row = fetch_one(
         _BY_MESSAGE,
@@ -199,6 +172,9 @@ def _answered(row: Mapping[str, Any], thread: ThreadFacts) -> AnsweredFacts:
             text=row["text"] or "",
             html=row["html"] or None,
         ),
+        files=tuple(StoredFile(**file) for file in row["files"]),
+        # "" says that there is none: nobody looks again
+        sent_copy=row["sent_copy"] if row["html"] is None else None,
     )
 
 

@@ -1,31 +1,26 @@
-"""Pure: who may send, to whom, and as whom (steps 1-10 and 13-15 of the policy)."""
+"""Pure: who may send, to whom, and as whom (steps 1-9 and 13-16 of the policy)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
-from core.addresses import domain_of, normalize
-from core.errors import (
-    AddressInvalid,
-    AddressUnsupported,
-    FieldError,
-    IdentityNotFound,
-    InvalidRequest,
-)
+from core.addresses import domain_of
+from core.errors import FieldError, IdentityNotFound, InvalidRequest
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
 from domains.statuses import NOT_READY, Transport
 from mailboxes.policy import max_recipients
 from mailboxes.statuses import (
-    AddressRole,
     AddressStatus,
     IdentityStatus,
     MessageKind,
     TenantMode,
     TenantStatus,
 )
+from outbound.answering import ANSWERS, answer_parties, reachable
 from outbound.draft import Draft
 from outbound.errors import (
-    AutoReplyNotAllowed,
     DomainNotReady,
     IdentityOwnerRequired,
     IdentityPaused,
@@ -36,7 +31,11 @@ from outbound.errors import (
     TransportUnavailable,
     placed,
 )
+from outbound.from_choice import choose_from
 from outbound.plan import OwnAddress, PlannedRecipient
+from outbound.requests import ConsentInput
+from outbound.unsubscribe import Unsubscribe, unsubscribe_faults
+from suppressions.filters import filter_recipients
 
 SIMULATOR_DOMAIN: Final = "simulator.invalid"
 UNCONFIGURED: Final = {
@@ -44,6 +43,8 @@ UNCONFIGURED: Final = {
     Transport.CLOUDFLARE: "cloudflare_not_configured",
 }
 """Transports that have no adapter yet, and the reason that a caller is given."""
+BASIS_BYTES: Final = 512
+"""Octets of the words that say why a reader may be written to."""
 
 
 def identity_is_there(draft: Draft) -> None:
@@ -107,75 +108,105 @@ def test_mode(draft: Draft) -> None:
 
 
 def marketing(draft: Draft) -> None:
-    """Step 9: no request can carry a way out yet, so marketing is refused."""
-    if MessageKind(draft.request.kind) == MessageKind.MARKETING:
-        raise MarketingRequirementsMissing("Marketing needs unsubscribe and consent.")
-
-
-def auto_reply(draft: Draft) -> None:
-    """Step 10: a plain send answers nothing."""
-    if MessageKind(draft.request.kind) == MessageKind.AUTO_REPLY:
-        raise AutoReplyNotAllowed("Only a reply can be an automatic one.")
+    """Step 9: marketing says how to get off the list, and why it may be sent."""
+    if draft.kind != MessageKind.MARKETING:
+        return
+    given = draft.request.unsubscribe
+    wanted = Unsubscribe(given.url, given.mailto) if given else None
+    faults = [*unsubscribe_faults(wanted), *_consent_faults(draft.request.consent)]
+    if faults:
+        refusal = MarketingRequirementsMissing(
+            "Marketing needs an unsubscribe and a consent."
+        )
+        raise placed(refusal, *faults)
+    draft.unsubscribe = wanted
 
 
 def sender(draft: Draft) -> None:
-    """Step 13: the address that was named, or the primary one."""
-    draft.sender = _named(draft) if draft.request.from_address else _primary(draft)
+    """Step 13: the address that was named, the thread's own, or the primary one."""
+    thread = draft.facts.thread
+    choice = choose_from(
+        draft.facts.addresses,
+        wanted=draft.request.from_address,
+        thread=thread.sender if thread else None,
+        now=draft.facts.now,
+    )
+    draft.unpins = choice.unpins
+    draft.sender = next(
+        own for own in draft.facts.addresses if own.address == choice.address
+    )
 
 
 def domain_is_ready(draft: Draft) -> None:
     """Step 14."""
-    assert draft.sender is not None  # noqa: S101  step 13 sets or refuses
-    if draft.sender.domain_state in NOT_READY:
+    if draft.from_.domain_state in NOT_READY:
         raise DomainNotReady("The sending domain is not verified yet.")
-    if draft.sender.status == AddressStatus.PENDING:
+    if draft.from_.status == AddressStatus.PENDING:
         raise DomainNotReady("The sending address is not active yet.")
 
 
 def transport_is_there(draft: Draft) -> None:
     """Step 15; a test tenant reaches no transport."""
-    assert draft.sender is not None  # noqa: S101  step 13 sets or refuses
-    reason = UNCONFIGURED.get(draft.sender.transport)
-    if reason is not None and draft.facts.tenant_mode == TenantMode.LIVE:
+    if draft.facts.tenant_mode != TenantMode.LIVE:
+        return
+    if (reason := _transport_fault(draft.from_, draft.kind)) is not None:
         raise TransportUnavailable(
-            "The domain's transport is not configured.", details={"reason": reason}
+            "The domain's transport cannot take this message.",
+            details={"reason": reason},
         )
 
 
+def set_aside(draft: Draft) -> None:
+    """Step 16: recipients that may not be written to; never an error."""
+    rules = draft.facts
+    require_known = rules.send_policy.get("require_known_recipient", False)
+    draft.filtered = filter_recipients(
+        [recipient.address for recipient in draft.recipients],
+        draft.filters,
+        allowlist_only=bool(rules.policy["send_allowlist_only"]),
+        require_known=bool(require_known) and not rules.is_system,
+    )
+    draft.recipients = tuple(
+        replace(recipient, reason=str(found.reason), smtp_response=found.smtp_response)
+        if (found := draft.filtered.get(recipient.address))
+        else recipient
+        for recipient in draft.recipients
+    )
+
+
 def _requested(draft: Draft) -> Iterator[PlannedRecipient]:
+    if draft.operation in ANSWERS:
+        yield from answer_parties(draft)
+        return
     for field in RecipientField:
         for index, wanted in enumerate(getattr(draft.request, field)):
             path = f"{field}[{index}]"
             name = wanted.name or None
             if name is not None and (fault := display_name_fault(name)) is not None:
                 raise InvalidRequest.at(f"{path}.name", f"The name {fault}.")
-            yield PlannedRecipient(_address(wanted.address, path), name, field)
+            yield PlannedRecipient(reachable(wanted.address, path), name, field)
 
 
-def _address(raw: str, path: str) -> str:
+def _transport_fault(sender: OwnAddress, kind: MessageKind) -> str | None:
+    if kind == MessageKind.MARKETING and sender.transport == Transport.CLOUDFLARE:
+        return "marketing_needs_ses"  # its terms know transactional mail only
+    if sender.transport == Transport.SMTP and not sender.has_relay:
+        return "relay_not_configured"
+    return UNCONFIGURED.get(sender.transport)
+
+
+def _consent_faults(consent: ConsentInput | None) -> Iterator[FieldError]:
+    if consent is None:
+        yield FieldError("consent", "Marketing says why it may be sent.")
+        return
+    if not consent.basis.strip() or len(consent.basis.encode()) > BASIS_BYTES:
+        yield FieldError("consent.basis", f"Words, at most {BASIS_BYTES} bytes.")
+    if not _is_instant(consent.recorded_at):
+        yield FieldError("consent.recorded_at", "An instant with its zone (RFC 3339).")
+
+
+def _is_instant(text: str) -> bool:
     try:
-        return normalize(raw)
-    except (AddressInvalid, AddressUnsupported) as refusal:
-        message = f"{refusal.detail[:1].upper()}{refusal.detail[1:]}."
-        named = type(refusal)(message)
-        raise placed(named, FieldError(path, message)) from None
-
-
-def _named(draft: Draft) -> OwnAddress:
-    try:
-        wanted = normalize(draft.request.from_address or "")
-    except (AddressInvalid, AddressUnsupported):
-        wanted = ""
-    for own in draft.facts.addresses:
-        if own.address == wanted and own.status != AddressStatus.RETIRING:
-            return own
-    raise InvalidRequest.at(
-        "from_address", "This is no active address of the identity."
-    )
-
-
-def _primary(draft: Draft) -> OwnAddress:
-    for own in draft.facts.addresses:
-        if own.role == AddressRole.PRIMARY:
-            return own
-    raise InvalidRequest.at("from_address", "The identity has no primary address.")
+        return len(text) <= 40 and datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

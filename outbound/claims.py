@@ -43,6 +43,7 @@ from outbound.transports.base import (
     RetryClass,
     TransportResult,
 )
+from outbound.withheld import withhold
 
 log = structlog.get_logger()
 
@@ -121,6 +122,8 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     way = departure(sender.facts)
     if not isinstance(way, Depart):
         turn_away(message, state, way, now=now)
+        return None
+    if not withhold(message, now=now):
         return None
     return _write(message, mime, sender, way.provider, token, now=now, started=started)
 

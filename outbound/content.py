@@ -3,15 +3,18 @@
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from core.errors import FieldError, InvalidRequest
 from core.text import header_fault
+from mailboxes.statuses import Operation
+from outbound.answering import carried_count
 from outbound.draft import Draft
 from outbound.errors import HeaderNotAllowed, placed
 from outbound.filenames import clean_filename
 from outbound.headers import is_message_id
+from outbound.headers_policy import judge_headers
 from outbound.mime import Attachment
 from outbound.requests import AttachmentInput
 
@@ -19,41 +22,24 @@ SUBJECT_LIMIT: Final = 998
 FILES_LIMIT: Final = 32
 LABELS_LIMIT: Final = 64
 METADATA_KEYS, METADATA_BYTES = 16, 512
-HEADER_NAME_BYTES, HEADER_VALUE_BYTES, HEADERS_BYTES = 100, 2048, 16 * 1024
 LABEL: Final = re.compile(r"[a-z0-9][a-z0-9_:-]{0,63}")
 MEDIA_TYPE: Final = re.compile(
     r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}"
 )
-EXTENSION_HEADER: Final = re.compile(r"[Xx]-[A-Za-z0-9_-]+")
-PLAIN_HEADERS: Final[Mapping[str, tuple[str, ...] | None]] = {
-    "Importance": ("high", "normal", "low"),
-    "Priority": ("normal", "non-urgent", "urgent"),
-    "Sensitivity": ("personal", "private", "company-confidential"),
-    "Keywords": None,
-    "Comments": None,
-    "Organization": None,
-}
-"""Names besides ``X-…`` that callers may set, and the values that some may have."""
-
-_CASING: Final = {name.lower(): name for name in PLAIN_HEADERS}
 
 
 def custom_headers(draft: Draft) -> None:
     """Step 11 (tables, section 3): refuse a name, then its value; fix the casing."""
-    given = draft.request.headers
-    forbidden = [
-        FieldError(f"headers.{name}", "Callers may not set this header.")
-        for name in given
-        if not _is_free(name)
-    ]
-    if forbidden:
-        raise placed(HeaderNotAllowed("A header is not allowed."), *forbidden)
-    if errors := list(_header_errors(given)):
-        raise InvalidRequest("A header has a value it cannot have.", errors=errors)
-    draft.headers = tuple(
-        (_CASING.get(name.lower(), name), _cased_value(name, value))
-        for name, value in given.items()
+    judged = judge_headers(
+        draft.request.headers, service=(*draft.own_headers(), *_thread_headers(draft))
     )
+    if judged.forbidden:
+        raise placed(HeaderNotAllowed("A header is not allowed."), *judged.forbidden)
+    if judged.invalid:
+        raise InvalidRequest(
+            "A header has a value it cannot have.", errors=judged.invalid
+        )
+    draft.headers = judged.allowed
 
 
 def limits(draft: Draft) -> None:
@@ -65,55 +51,22 @@ def limits(draft: Draft) -> None:
     draft.files = tuple(files)
 
 
-def _is_free(name: str) -> bool:
-    folded = name.lower()
-    if folded in _CASING:
-        return True
-    if folded.startswith("x-pylota-") or folded == "x-ai-generated":
-        return False
-    is_short = len(name) <= HEADER_NAME_BYTES
-    return is_short and EXTENSION_HEADER.fullmatch(name) is not None
-
-
-def _header_errors(given: Mapping[str, str]) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for name, value in given.items():
-        folded = name.lower()
-        if folded in seen:
-            yield FieldError(f"headers.{name}", "The name stands twice.")
-        seen.add(folded)
-        if (fault := _value_fault(folded, value)) is not None:
-            yield FieldError(f"headers.{name}", fault)
-    size = sum(len(name) + len(value.encode()) for name, value in given.items())
-    if size > HEADERS_BYTES:
-        yield FieldError("headers", "All custom headers together are over 16 KB.")
-
-
-def _value_fault(folded: str, value: str) -> str | None:
-    if not value.strip():
-        return "The value is empty."
-    if (fault := header_fault(value)) is not None:
-        return f"The value {fault}."
-    if len(value.encode()) > HEADER_VALUE_BYTES:
-        return f"The value is over {HEADER_VALUE_BYTES} bytes."
-    listed = PLAIN_HEADERS.get(_CASING.get(folded, ""))
-    if listed is not None and value.lower() not in listed:
-        return f"The value must be one of {', '.join(listed)}."
-    return None
-
-
-def _cased_value(name: str, value: str) -> str:
-    is_listed = PLAIN_HEADERS.get(_CASING.get(name.lower(), "")) is not None
-    return value.lower() if is_listed else value
+def _thread_headers(draft: Draft) -> Iterator[tuple[str, str]]:
+    """Yield the headers that join a thread, as far as they count towards limits."""
+    if draft.named.in_reply_to:
+        yield "In-Reply-To", f"<{draft.named.in_reply_to}>"
+    if draft.named.references:
+        yield "References", " ".join(f"<{i}>" for i in draft.named.references)
 
 
 def _text_errors(draft: Draft) -> Iterator[FieldError]:
     request = draft.request
-    if request.text is None and request.html is None:
+    may_be_silent = draft.operation == Operation.FORWARD
+    if request.text is None and request.html is None and not may_be_silent:
         yield FieldError("text", "Give text, html, or both.")
-    if len(request.subject) > SUBJECT_LIMIT:
+    if len(draft.subject) > SUBJECT_LIMIT:
         yield FieldError("subject", f"The subject is over {SUBJECT_LIMIT} characters.")
-    if (fault := header_fault(request.subject)) is not None:
+    if (fault := header_fault(draft.subject)) is not None:
         yield FieldError("subject", f"The subject {fault}.")
 
 
@@ -134,7 +87,7 @@ def _label_errors(draft: Draft) -> Iterator[FieldError]:
 def _file_errors(draft: Draft, files: list[Attachment]) -> Iterator[FieldError]:
     """Yield what is wrong with the attachments, and fill in those that are right."""
     given = draft.request.attachments
-    if len(given) > FILES_LIMIT:
+    if len(given) + carried_count(draft) > FILES_LIMIT:
         yield FieldError("attachments", f"More than {FILES_LIMIT} attachments.")
         return
     for index, file in enumerate(given):

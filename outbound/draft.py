@@ -1,23 +1,27 @@
 """Pure: what the steps of the policy find out, one after the other."""
 
-import html
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
+from mailboxes.recipients import Party, participants
 from mailboxes.statuses import MessageKind, Operation
+from mailboxes.threading import ThreadHeaders
+from outbound.body import BodyInput, Original, Signature, build_bodies
+from outbound.headers_policy import ServiceHeaders, service_headers
 from outbound.mime import Attachment
 from outbound.plan import (
     OwnAddress,
     PlannedFile,
     PlannedRecipient,
+    PlannedThread,
     SendFacts,
     SendPlan,
 )
-from outbound.requests import SendRequest
+from outbound.requests import AnyRequest
 from outbound.text import text_from_html
-
-SIGNATURE_MARK = "\n\n-- \n"
+from outbound.unsubscribe import Unsubscribe, unsubscribe_headers
+from quota.caps import caps_of
+from suppressions.filters import Filtered, FilterFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,67 +35,127 @@ class NewIds:
 
 @dataclass(slots=True)
 class Draft:
-    """A request on its way to a plan."""
+    """A request on its way to a plan.
+
+    ``carried`` are the files of a forwarded message, and ``html`` its own HTML, once
+    they have been read; ``filters`` what is known of the recipients.
+    """
 
     facts: SendFacts
-    request: SendRequest
+    request: AnyRequest
+    operation: Operation
     recipients: tuple[PlannedRecipient, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     files: tuple[Attachment, ...] = ()
+    carried: tuple[Attachment, ...] = field(default=(), repr=False)
     sender: OwnAddress | None = None
-    operation: Operation = field(default=Operation.SEND)
+    unpins: bool = False
+    subject: str = ""
+    named: ThreadHeaders = field(default_factory=ThreadHeaders)
+    hop: int = 1
+    unsubscribe: Unsubscribe | None = None
+    filters: FilterFacts = field(default_factory=FilterFacts)
+    filtered: Mapping[str, Filtered] = field(default_factory=dict)
+    forwarded_html: str | None = field(default=None, repr=False)
 
-    def finish(self, ids: NewIds) -> SendPlan:
-        """Return the plan; the steps have filled in everything by now."""
+    @property
+    def kind(self) -> MessageKind:
+        """Return what the message is for."""
+        return MessageKind(self.request.kind)
+
+    @property
+    def from_(self) -> OwnAddress:
+        """Return the sender; step 13 has chosen one by now, or has refused."""
         assert self.sender is not None  # noqa: S101  step 13 sets or refuses
+        return self.sender
+
+    def own_headers(self) -> tuple[tuple[str, str], ...]:
+        """Return the headers that the service sets, but for those of the thread."""
+        way_out = self.unsubscribe
+        return service_headers(
+            ServiceHeaders(
+                kind=self.kind,
+                hop=self.hop,
+                is_disclosed_in_header=self._disclosure_mode() == "header",
+                unsubscribe=unsubscribe_headers(way_out) if way_out else (),
+            )
+        )
+
+    def finish(
+        self, ids: NewIds, *, reply_to: Callable[["Draft", int], Party | None]
+    ) -> SendPlan:
+        """Return the plan; the steps have filled in everything by now.
+
+        ``reply_to`` gives the Reply-To for a thread's number, or None.
+        """
         facts, request = self.facts, self.request
-        text, page = self._bodies()
+        thread = facts.thread
+        seq = thread.seq if thread else facts.next_thread_seq
+        answers_to = reply_to(self, seq)
         return SendPlan(
             operation=self.operation,
             tenant_id=facts.tenant_id,
             identity_id=facts.identity_id,
             message_id=ids.message,
-            thread_id=ids.thread,
-            from_address=self.sender.address,
+            thread=PlannedThread(
+                id=thread.id if thread else ids.thread,
+                key=thread.key if thread else None,
+                seq=seq if thread or answers_to else None,
+                head=thread.head if thread else None,
+                participants=self._participants(),
+                unpins=self.unpins,
+            ),
+            from_address=self.from_.address,
             from_name=facts.display_name,
+            reply_to=answers_to,
             recipients=self.recipients,
-            subject=request.subject,
-            text=text,
-            html=page,
-            headers=self._service_headers() + self.headers,
+            subject=self.subject,
+            bodies=build_bodies(self._said(), to_text=text_from_html),
+            in_reply_to=self.named.in_reply_to,
+            references=self.named.references,
+            headers=self.own_headers() + self.headers,
             files=tuple(
                 PlannedFile(id=id_, file=file)
-                for id_, file in zip(ids.attachments, self.files, strict=True)
+                for id_, file in zip(
+                    ids.attachments, self.files + self.carried, strict=True
+                )
             ),
             labels=tuple(dict.fromkeys(request.labels)),
             metadata=dict(request.metadata),
-            kind=MessageKind(request.kind),
+            kind=self.kind,
+            consent=request.consent.model_dump() if request.consent else None,
+            caps=caps_of(
+                facts.identity_id,
+                policy=facts.policy,
+                send_policy=facts.send_policy,
+                is_system=facts.is_system,
+            ),
+            most_exchanges=int(facts.policy["auto_reply"]["max_automatic_exchanges"]),
             now=facts.now,
         )
 
-    def _service_headers(self) -> tuple[tuple[str, str], ...]:
-        hop = ("X-Pylota-Mail-Hop", "1")
-        if self._disclosure()["mode"] == "header":
-            return (hop, ("X-AI-Generated", "true"))
-        return (hop,)
+    def _participants(self) -> tuple[Party, ...]:
+        known = self.facts.thread.participants if self.facts.thread else ()
+        named = [Party(r.address, r.name) for r in self.recipients if r.field != "bcc"]
+        return tuple(participants(known, named, own=self.facts.own))
 
-    def _disclosure(self) -> Mapping[str, Any]:
-        disclosure: Mapping[str, Any] = self.facts.policy["ai_disclosure"]
-        return disclosure
+    def _said(self) -> BodyInput:
+        facts, rules = self.facts, self.facts.policy["ai_disclosure"]
+        return BodyInput(
+            text=self.request.text,
+            html=self.request.html,
+            signature=Signature(facts.signature_text, facts.signature_html),
+            disclosure=rules["text"] if rules["mode"] == "footer" else None,
+            unsubscribe=self.unsubscribe,
+            original=self._original(),
+        )
 
-    def _bodies(self) -> tuple[str, str | None]:
-        """Return text and HTML with signature and disclosure (the page, "Body")."""
-        page = self.request.html
-        text = self.request.text
-        if text is None:
-            text = text_from_html(page or "")
-        facts, disclosure = self.facts, self._disclosure()
-        if facts.signature_text:
-            text += SIGNATURE_MARK + facts.signature_text
-        if page is not None and facts.signature_html:
-            page += f"<br><br>-- <br>{facts.signature_html}"
-        if disclosure["mode"] == "footer":
-            text += f"\n\n{disclosure['text']}"
-            if page is not None:
-                page += f"<p>{html.escape(disclosure['text'])}</p>"
-        return text, page
+    def _original(self) -> Original | None:
+        answered = self.facts.answered
+        if self.operation != Operation.FORWARD or answered is None:
+            return None
+        original = answered.original
+        return replace(original, html=original.html or self.forwarded_html)
+
+    def _disclosure_mode(self) -> str:
+        return str(self.facts.policy["ai_disclosure"]["mode"])

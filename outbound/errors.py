@@ -95,6 +95,53 @@ class AutoReplyNotAllowed(PylotaError):
     fix = "Let a person answer, or send another kind."
 
 
+class LoopDetected(PylotaError):
+    """Two machines seem to answer each other; ``details.hop`` counts the rounds."""
+
+    code = "loop_detected"
+    status = 409
+    fix = "Stop the automation that answers here; a person must act."
+
+
+class ThreadBusy(PylotaError):
+    """Another send holds the thread, and did not let go of it within 10 s."""
+
+    code = "thread_busy"
+    status = 409
+    retryable = True
+    fix = "Repeat after details.retry_after seconds with the same Idempotency-Key."
+
+
+class AllRecipientsSuppressed(PylotaError):
+    """A dry run found nobody who may be written to: addresses are suppressed."""
+
+    code = "all_recipients_suppressed"
+    status = 422
+    fix = "Lift the suppressions named in details.recipients, or write to others."
+
+
+class RecipientBlocked(PylotaError):
+    """A dry run found nobody who may be written to: lists and rules forbid it."""
+
+    code = "recipient_blocked"
+    status = 422
+    fix = "Change the tenant's send lists or rules, or write to others."
+
+
+class AttachmentNotFound(PylotaError):
+    """No such file within the reach of the key, or behind the link."""
+
+    code = "attachment_not_found"
+    status = 404
+    fix = "Check the ids, and that the key reaches them; a link expires."
+
+
+class AttachmentGone(AttachmentNotFound):
+    """A file that should be forwarded is no longer kept."""
+
+    fix = "Forward with include_attachments false, or attach the files yourself."
+
+
 class HeaderNotAllowed(PylotaError):
     """A custom header that callers may not set."""
 
@@ -125,7 +172,7 @@ class MessageTooLarge(PylotaError):
 
     code = "message_too_large"
     status = 413
-    fix = "Shrink the attachments: about 3.6 MiB of files fit in one message."
+    fix = "Shrink the attachments to about 3.6 MiB, or let the policy send links."
 
 
 def placed(refusal: PylotaError, *errors: FieldError) -> PylotaError:

@@ -4,7 +4,7 @@ Every row or none: the caller stands behind a savepoint and goes back to it when
 ledger has a live row for the key.
 """
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from django.conf import settings
@@ -19,11 +19,11 @@ from outbound.compose import ComposedMessage
 from outbound.ledger import Slot
 from outbound.plan import SendPlan
 from outbound.sent_copy import copy_key, file_key
-from outbound.serializers import Json, people
+from outbound.serializers import Json, people, person, reply_to_of
 
 SNIPPET: Final = 240
 
-_INSERT: Final = """
+_NEW_THREAD: Final = """
 WITH thread AS (
   INSERT INTO threads (id, tenant_id, identity_id, seq, subject, first_at, last_at,
                        last_outbound_at, message_count, participants,
@@ -31,26 +31,48 @@ WITH thread AS (
   VALUES (%(thread)s, %(tenant)s, %(identity)s, %(seq)s, %(subject)s, %(now)s, %(now)s,
           %(now)s, 1, %(participants)s, %(from_address)s)
   RETURNING pk
+"""
+_KNOWN_THREAD: Final = """
+WITH thread AS (
+  UPDATE threads
+     SET last_at = greatest(last_at, %(now)s), last_outbound_at = %(now)s,
+         message_count = message_count + 1, participants = %(participants)s,
+         subject = CASE WHEN subject = '' THEN %(subject)s ELSE subject END,
+         fallback_pinned = fallback_pinned AND NOT %(unpins)s,
+         -- nothing is on its way when everybody was set aside
+         lock_owner = CASE WHEN %(status)s = 'queued' THEN lock_owner END,
+         lock_until = CASE WHEN %(status)s = 'queued' THEN lock_until END
+   WHERE pk = %(thread_pk)s
+  RETURNING pk
+"""
+_REST: Final = """
 ), message AS (
   INSERT INTO messages (id, tenant_id, identity_id, thread_pk, direction, status, kind,
-                        operation, rfc_message_id, raw_key, raw_size, from_address,
-                        from_name, sender_domain, to_addrs, cc_addrs, bcc_addrs,
-                        subject, text, extracted_text, snippet, sent_at, received_at,
-                        created_at, updated_at, metadata, flags)
-  SELECT %(message)s, %(tenant)s, %(identity)s, thread.pk, 'outbound', 'queued',
-         %(kind)s, %(operation)s, %(rfc_message_id)s, %(raw_key)s, %(raw_size)s,
-         %(from_address)s, %(from_name)s, %(sender_domain)s, %(to)s, %(cc)s, %(bcc)s,
-         %(subject)s, %(text)s, %(extracted)s, %(snippet)s, %(now)s, %(now)s, %(now)s,
-         %(now)s, %(metadata)s, %(flags)s
+                        operation, rfc_message_id, in_reply_to, ref_ids, raw_key,
+                        raw_size, from_address, from_name, sender_domain, reply_to,
+                        to_addrs, cc_addrs, bcc_addrs, subject, text, extracted_text,
+                        snippet, sent_at, received_at, created_at, updated_at,
+                        cap_day, metadata, consent, flags)
+  SELECT %(message)s, %(tenant)s, %(identity)s, thread.pk, 'outbound', %(status)s,
+         %(kind)s, %(operation)s, %(rfc_message_id)s, %(in_reply_to)s, %(ref_ids)s,
+         %(raw_key)s, %(raw_size)s, %(from_address)s, %(from_name)s,
+         %(sender_domain)s, %(reply_to)s, %(to)s, %(cc)s, %(bcc)s, %(subject)s,
+         %(text)s, %(extracted_text)s, %(snippet)s, %(now)s, %(now)s, %(now)s, %(now)s,
+         %(cap_day)s, %(metadata)s, %(consent)s, %(flags)s
     FROM thread
   RETURNING pk
 ), delivered AS (
-  INSERT INTO deliveries (message_pk, tenant_id, address, field, status, updated_at)
-  SELECT message.pk, %(tenant)s, r.address, r.field, 'queued', %(now)s
-    FROM message, unnest(%(addresses)s::text[], %(fields)s::text[]) r(address, field)
+  INSERT INTO deliveries (message_pk, tenant_id, address, field, status, reason,
+                          smtp_response, updated_at)
+  SELECT message.pk, %(tenant)s, r.address, r.field, r.status, r.reason, r.response,
+         %(now)s
+    FROM message, unnest(%(addresses)s::text[], %(fields)s::text[],
+                         %(statuses)s::text[], %(reasons)s::text[],
+                         %(responses)s::text[])
+      r(address, field, status, reason, response)
 ), queued AS (
   INSERT INTO outbound_state (message_pk, tenant_id, dispatch_at)
-  SELECT message.pk, %(tenant)s, %(now)s FROM message
+  SELECT message.pk, %(tenant)s, %(now)s FROM message WHERE %(status)s = 'queued'
 ), labelled AS (
   INSERT INTO labels (message_pk, tenant_id, label)
   SELECT message.pk, %(tenant)s, word FROM message, unnest(%(labels)s::text[]) word
@@ -68,8 +90,10 @@ WITH thread AS (
                         last_seen_at, outbound_count, last_thread_pk)
   SELECT %(identity)s, %(tenant)s, r.address, r.name, r.domain, %(now)s, %(now)s, 1,
          thread.pk
-    FROM thread, unnest(%(addresses)s::text[], %(names)s::text[], %(domains)s::text[])
-      r(address, name, domain)
+    FROM thread, unnest(%(addresses)s::text[], %(names)s::text[], %(domains)s::text[],
+                        %(statuses)s::text[])
+      r(address, name, domain, status)
+   WHERE r.status = 'queued'  -- who was set aside has not been written to
   ON CONFLICT (identity_id, address) DO UPDATE
      SET outbound_count = contacts.outbound_count + 1,
          last_seen_at = EXCLUDED.last_seen_at,
@@ -91,6 +115,8 @@ ON CONFLICT (identity_id, key_hash) DO UPDATE
                     WHERE m.id = l.message_id AND m.status IN ('queued', 'uncertain'))
 RETURNING l.message_id
 """
+_INTO_NEW: Final = _NEW_THREAD + _REST
+_INTO_KNOWN: Final = _KNOWN_THREAD + _REST
 
 
 def insert_send(
@@ -100,6 +126,7 @@ def insert_send(
     *,
     thread_seq: int,
     response: Json,
+    cap_day: date | None,
     now: datetime,
 ) -> bool:
     """Write every row of a send; tell whether the key was free or had expired.
@@ -108,13 +135,15 @@ def insert_send(
     caller's transaction, which holds the mailbox row.
     """
     row = fetch_one(
-        _INSERT,
+        _INTO_NEW if plan.thread.key is None else _INTO_KNOWN,
         {
+            **_thread(plan),
             **_message(plan, composed),
             **_recipients(plan),
             "labels": list(plan.labels),
             "files": Jsonb(_files(plan)),
             "seq": thread_seq,
+            "cap_day": cap_day,
             "now": now,
             "clock_offset": clock.offset,
             "key_hash": slot.key_hash,
@@ -126,15 +155,28 @@ def insert_send(
     return row is not None
 
 
+def _thread(plan: SendPlan) -> Json:
+    people_in_it = [person(p.address, p.name) for p in plan.thread.participants]
+    return {
+        "thread": plan.thread.id,
+        "thread_pk": plan.thread.key,
+        "unpins": plan.thread.unpins,
+        "participants": Jsonb(people_in_it),
+    }
+
+
 def _message(plan: SendPlan, composed: ComposedMessage) -> Json:
     return {
         "tenant": plan.tenant_id,
         "identity": plan.identity_id,
-        "thread": plan.thread_id,
         "message": plan.message_id,
+        "status": str(plan.status),
         "kind": str(plan.kind),
         "operation": str(plan.operation),
         "rfc_message_id": composed.rfc_message_id,
+        "in_reply_to": plan.in_reply_to,
+        "ref_ids": list(plan.references),
+        "reply_to": Jsonb(reply_to_of(plan)),
         "raw_key": copy_key(plan),
         "raw_size": len(composed.mime),
         "from_address": plan.from_address,
@@ -142,10 +184,11 @@ def _message(plan: SendPlan, composed: ComposedMessage) -> Json:
         "sender_domain": org_domain(domain_of(plan.from_address)),
         "subject": plan.subject,
         "text": plan.stored_text,
-        "extracted": plan.extracted_text,
+        "extracted_text": plan.extracted_text,
         "flags": list(plan.flags),
         "snippet": " ".join(plan.text[: 4 * SNIPPET].split())[:SNIPPET],
         "metadata": Jsonb(dict(plan.metadata)),
+        "consent": Jsonb(dict(plan.consent)) if plan.consent else None,
     }
 
 
@@ -157,9 +200,11 @@ def _recipients(plan: SendPlan) -> Json:
         "to": Jsonb(to),
         "cc": Jsonb(cc),
         "bcc": Jsonb(bcc),
-        "participants": Jsonb([*to, *cc][:50]),
         "addresses": [recipient.address for recipient in ordered],
         "fields": [str(recipient.field) for recipient in ordered],
+        "statuses": [str(recipient.status) for recipient in ordered],
+        "reasons": [recipient.reason for recipient in ordered],
+        "responses": [recipient.smtp_response for recipient in ordered],
         "names": [recipient.name for recipient in ordered],
         "domains": [domain_of(recipient.address) for recipient in ordered],
     }

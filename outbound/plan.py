@@ -5,19 +5,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from delivery.statuses import RecipientField
-from domains.statuses import DomainState, Transport
+from delivery.statuses import DeliveryStatus, RecipientField
+from domains.statuses import DomainKind, DomainState, ReplyToken, Transport
+from mailboxes.recipients import AnsweredMessage, Party
 from mailboxes.statuses import (
     AddressRole,
     AddressStatus,
     IdentityStatus,
     MessageKind,
+    MessageStatus,
     Operation,
     TenantMode,
     TenantStatus,
 )
+from mailboxes.threading import ThreadIds
+from outbound.body import Bodies, Original
+from outbound.from_choice import ThreadSender
 from outbound.mime import Attachment
 from outbound.words import cut_utf8
+from quota.caps import Caps
 
 TEXT_LIMIT, EXTRACTED_LIMIT = 512 * 1024, 256 * 1024
 """Bytes of a text that its row keeps, and that the API shows."""
@@ -25,13 +31,71 @@ TEXT_LIMIT, EXTRACTED_LIMIT = 512 * 1024, 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OwnAddress:
-    """An address of the identity that is not retired, and its domain's state."""
+    """An address of the identity in any status, and what its domain is like."""
 
     address: str
     role: AddressRole
     status: AddressStatus
+    domain_kind: DomainKind
     domain_state: DomainState
     transport: Transport
+    reply_token: ReplyToken
+    has_relay: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """An attachment of a stored message; its bytes are in the object store."""
+
+    id: str
+    filename: str | None
+    content_type: str
+    size: int
+    disposition: str | None
+    content_id: str | None
+    object_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFacts:
+    """A thread that a send goes into.
+
+    ``head`` is the key of its newest message: when it has moved on while a send waited
+    for the lock, the send is composed again. ``earlier`` are messages that headers can
+    name, newest first, those before the message answered. ``hop`` is that of its newest
+    inbound message.
+    """
+
+    key: int
+    id: str
+    seq: int
+    subject: str
+    head: int | None
+    participants: tuple[Party, ...]
+    sender: ThreadSender
+    earlier: tuple[ThreadIds, ...]
+    hop: int
+    exchanges: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredFacts:
+    """The message that is replied to or forwarded; ``hop`` as the next one goes on.
+
+    ``sent_copy`` is where the HTML of a message of ours stands, as long as it has no
+    sanitised copy.
+    """
+
+    key: int
+    status: MessageStatus
+    kind: MessageKind
+    subject: str
+    message: AnsweredMessage
+    ids: ThreadIds
+    hop: int
+    original: Original
+    files: tuple[StoredFile, ...] = ()
+    sent_copy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +114,66 @@ class SendFacts:
     signature_text: str | None
     signature_html: str | None
     policy: Mapping[str, Any]
+    send_policy: Mapping[str, Any]
+    is_system: bool
     addresses: tuple[OwnAddress, ...]
+    next_thread_seq: int
     now: datetime
+    thread: ThreadFacts | None = None
+    answered: AnsweredFacts | None = None
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Return every address that is or was the identity's."""
+        return frozenset(own.address for own in self.addresses)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRecipient:
-    """One recipient, normalised; it becomes one delivery."""
+    """One recipient, normalised; it becomes one delivery.
+
+    ``reason`` and ``smtp_response`` tell why one is set aside (step 16).
+    """
 
     address: str
     name: str | None
     field: RecipientField
+    reason: str | None = None
+    smtp_response: str | None = None
+
+    @property
+    def status(self) -> DeliveryStatus:
+        """Return how its delivery begins."""
+        is_filtered = self.smtp_response is not None
+        return DeliveryStatus.SUPPRESSED if is_filtered else DeliveryStatus.QUEUED
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One attachment, decoded and cleaned, and the id that it will have."""
+    """One attachment, decoded and cleaned, and the id that it will have.
+
+    A linked one has left the message; its bytes are served by a signed link.
+    """
 
     id: str
     file: Attachment = field(repr=False)
+    is_linked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedThread:
+    """The thread of a message: a new one, or the one that ``key`` names.
+
+    ``seq`` is set where the Reply-To names it: a new thread then has this number or is
+    composed again. ``head`` is the newest message that was known when composing.
+    """
+
+    id: str
+    key: int | None
+    seq: int | None
+    head: int | None
+    participants: tuple[Party, ...]
+    unpins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,40 +184,64 @@ class SendPlan:
     tenant_id: str
     identity_id: str
     message_id: str
-    thread_id: str
+    thread: PlannedThread
     from_address: str
     from_name: str
+    reply_to: Party | None
     recipients: tuple[PlannedRecipient, ...]
     subject: str
-    text: str = field(repr=False)
-    html: str | None = field(repr=False)
+    bodies: Bodies = field(repr=False)
+    in_reply_to: str | None
+    references: tuple[str, ...]
     headers: tuple[tuple[str, str], ...]
     files: tuple[PlannedFile, ...]
     labels: tuple[str, ...]
     metadata: Mapping[str, str]
     kind: MessageKind
+    consent: Mapping[str, str] | None
+    caps: Caps
+    most_exchanges: int
     now: datetime
 
     @property
+    def text(self) -> str:
+        """Return the text that the message shows."""
+        return self.bodies.text
+
+    @property
+    def html(self) -> str | None:
+        """Return the HTML that the message shows, if it has any."""
+        return self.bodies.html
+
+    @property
     def stored_text(self) -> str:
-        """Return the text as its row keeps it; all of it stands in the sent copy."""
+        """Return the text that the row keeps; the whole stands in the sent copy."""
         return _cut(self.text, TEXT_LIMIT)
 
     @property
     def extracted_text(self) -> str:
-        """Return the text as the API shows it."""
+        """Return the text that the API shows."""
         return _cut(self.text, EXTRACTED_LIMIT)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Return what readers should know of the message."""
-        is_whole = self.extracted_text == self.text
-        return () if is_whole else ("body_truncated",)
+        """Return what is to be told of the message itself."""
+        return ("body_truncated",) if self.extracted_text != self.text else ()
+
+    @property
+    def remaining(self) -> tuple[PlannedRecipient, ...]:
+        """Return the recipients that are not set aside."""
+        return tuple(r for r in self.recipients if r.status == DeliveryStatus.QUEUED)
+
+    @property
+    def status(self) -> MessageStatus:
+        """Return how the message begins."""
+        return MessageStatus.QUEUED if self.remaining else MessageStatus.SUPPRESSED
 
     @property
     def units(self) -> int:
         """Return how many units of the allowance the send may use."""
-        return len(self.recipients)
+        return len(self.remaining)
 
     def in_field(self, wanted: RecipientField) -> tuple[PlannedRecipient, ...]:
         """Return the recipients of one field, in the caller's order."""

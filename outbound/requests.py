@@ -5,7 +5,8 @@ ledger: a stricter limit must not turn a replay into an error.
 """
 
 import re
-from typing import Annotated, Any, ClassVar, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -84,24 +85,32 @@ RecipientInput = Annotated[
     ),
 ]
 Recipients = Annotated[list[RecipientInput], Field(max_length=MOST_ENTRIES)]
+Kind = Literal["transactional", "marketing", "auto_reply"]
 
 
-class SendRequest(BaseModel):
-    """What a caller asks to be sent."""
+class UnsubscribeInput(BaseModel):
+    """How a reader gets off the list: an https URL, and an address beside it."""
 
     model_config = _STRICT
-    example: ClassVar[dict[str, Any]] = {
-        "to": ["jo@example.net", {"address": "lee@example.org", "name": "Lee"}],
-        "subject": "Your booking 2291",
-        "text": "See you on Friday.",
-        "labels": ["bookings"],
-        "metadata": {"booking": "2291"},
-    }
 
-    to: Recipients
-    cc: Recipients = []
-    bcc: Recipients = []
-    subject: str
+    url: str
+    mailto: str | None = None
+
+
+class ConsentInput(BaseModel):
+    """Why the recipients may be written to, and since when it is on record."""
+
+    model_config = _STRICT
+
+    basis: str
+    recorded_at: str
+
+
+class _Body(BaseModel):
+    """What every kind of send may say."""
+
+    model_config = _STRICT
+
     text: str | None = Field(default=None, repr=False)
     html: str | None = Field(default=None, repr=False)
     attachments: Annotated[list[AttachmentInput], Field(max_length=MOST_ENTRIES)] = []
@@ -109,10 +118,9 @@ class SendRequest(BaseModel):
     labels: Annotated[list[str], Field(max_length=MOST_ENTRIES)] = []
     metadata: dict[str, str] = {}
     from_address: str | None = None
-    kind: Literal["transactional", "marketing", "auto_reply"] = "transactional"
 
     @classmethod
-    def parse(cls, body: dict[str, Any]) -> "SendRequest":
+    def parse(cls, body: dict[str, Any]) -> Self:
         """Return the request; raises InvalidRequest that lists what is wrong, where."""
         try:
             return cls.model_validate(body)
@@ -125,6 +133,66 @@ class SendRequest(BaseModel):
                     for item in found[:MOST_ERRORS]
                 ],
             ) from None
+
+
+class SendRequest(_Body):
+    """What a caller asks to be sent."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "to": ["jo@example.net", {"address": "lee@example.org", "name": "Lee"}],
+        "subject": "Your booking 2291",
+        "text": "See you on Friday.",
+        "labels": ["bookings"],
+        "metadata": {"booking": "2291"},
+    }
+    include_attachments: ClassVar[bool] = False
+
+    to: Recipients
+    cc: Recipients = []
+    bcc: Recipients = []
+    subject: str
+    kind: Kind = "transactional"
+    unsubscribe: UnsubscribeInput | None = None
+    consent: ConsentInput | None = None
+    thread_id: str | None = None
+
+
+class ReplyRequest(_Body):
+    """What a caller answers; recipients and subject come from what is answered."""
+
+    example: ClassVar[dict[str, Any]] = {"text": "Friday is fine. See you then."}
+    to: ClassVar[Sequence[Recipient]] = ()
+    cc: ClassVar[Sequence[Recipient]] = ()
+    bcc: ClassVar[Sequence[Recipient]] = ()
+    subject: ClassVar[str] = ""
+    thread_id: ClassVar[str | None] = None
+    include_attachments: ClassVar[bool] = False
+
+    kind: Kind = "transactional"
+    unsubscribe: UnsubscribeInput | None = None
+    consent: ConsentInput | None = None
+
+
+class ForwardRequest(_Body):
+    """Whom a message is passed on to, and what is said with it."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "to": ["maintenance@example.org"],
+        "text": "Can you look at this invoice?",
+    }
+    subject: ClassVar[str] = ""
+    kind: ClassVar[Kind] = "transactional"
+    unsubscribe: ClassVar[UnsubscribeInput | None] = None
+    consent: ClassVar[ConsentInput | None] = None
+    thread_id: ClassVar[str | None] = None
+
+    to: Recipients
+    cc: Recipients = []
+    bcc: Recipients = []
+    include_attachments: bool = True
+
+
+AnyRequest = SendRequest | ReplyRequest | ForwardRequest
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -87,6 +87,22 @@ class AcceptedMessage(MessageOut):
     deduplicated: bool
 
 
+class DryRunRecipient(BaseModel):
+    """What would become of one recipient; the reason is why one is set aside."""
+
+    address: str
+    field: Literal["to", "cc", "bcc"]
+    status: Literal["queued", "suppressed"]
+    reason: str | None = None
+
+
+class DryRun(BaseModel):
+    """What a send would do; nothing of it has been done."""
+
+    would_send: Literal[True]
+    recipients: list[DryRunRecipient]
+
+
 class MessagePage(BaseModel):
     """One page of a list, newest first."""
 

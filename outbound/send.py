@@ -1,46 +1,28 @@
 """The request half as one function: read this first."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import random
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Final
 
-from core.clock import elapsed_clock
+from core.clock import database_now, elapsed_clock
 from core.errors import DeadlinePassed
 from core.ids import new_id
 from core.points import reach
-from delivery.statuses import RecipientField
-from mailboxes.callers import Caller
-from mailboxes.statuses import Operation
 from outbound import ledger, services
-from outbound.compose import ComposeInput, Mailbox, compose
-from outbound.draft import NewIds
-from outbound.fingerprint import fingerprint
+from outbound.composing import ring_key
 from outbound.ledger import Accepted, Slot
-from outbound.plan import SendPlan
-from outbound.policy import check_size, evaluate_send
-from outbound.requests import SendRequest
+from outbound.order import Order
+from outbound.plan import SendFacts
+from outbound.prepare import judge, plan_of, with_target
 from outbound.selectors import look_again
 from outbound.sent_copy import SentCopy
+from outbound.services import Stale
+from outbound.thread_lock import patience
 
 DEADLINE_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One request to send: who asks, under which key, and for what."""
-
-    caller: Caller
-    identity_id: str
-    key_hash: str
-    body: Mapping[str, Any]
-    request: SendRequest
-    started: float
-
-    def slot(self) -> Slot:
-        """Return its place in the ledger; the hash is over the body as received."""
-        digest = fingerprint(Operation.SEND, self.identity_id, self.body)
-        return Slot(self.identity_id, self.key_hash, digest, Operation.SEND)
+SPREAD: Final = 64
+"""How far apart sends pick numbers for new threads once they have collided."""
 
 
 def send(order: Order) -> Accepted:
@@ -57,38 +39,27 @@ def _first_time(order: Order, slot: Slot, copy: SentCopy) -> Accepted:
     facts = look_again(slot)
     if isinstance(facts, Accepted):
         return facts
-    plan = evaluate_send(facts, order.request, ids=_new_ids(order.request))
-    composed = compose(_to_compose(plan))
-    check_size(composed.mime)
-    copy.write(plan, composed, slot)
-    reach("submit.second_look")
-    accepted = services.accept(plan, composed, slot)
-    _check_deadline(order.started)
-    return accepted
+    message_id, thread_id = new_id("msg"), new_id("thr")
+    with patience() as own:
+        while True:
+            facts = with_target(facts, order)
+            draft = judge(facts, order)
+            plan, composed = plan_of(
+                draft, message_id=message_id, thread_id=thread_id, sign=ring_key
+            )
+            copy.write(plan, composed, slot)
+            reach("submit.second_look")
+            outcome = services.accept(plan, composed, slot, patience=own)
+            _check_deadline(order.started)
+            if isinstance(outcome, Accepted):
+                return outcome
+            facts = _renewed(facts, outcome)
 
 
-def _new_ids(request: SendRequest) -> NewIds:
-    attachments = tuple(new_id("att") for _ in request.attachments)
-    return NewIds(new_id("msg"), new_id("thr"), attachments)
-
-
-def _to_compose(plan: SendPlan) -> ComposeInput:
-    to, cc = (
-        tuple(Mailbox(r.address, r.name or "") for r in plan.in_field(field))
-        for field in (RecipientField.TO, RecipientField.CC)
-    )
-    return ComposeInput(
-        message_id=plan.message_id,
-        sent_at=plan.now,
-        from_=Mailbox(plan.from_address, plan.from_name),
-        subject=plan.subject,
-        to=to,
-        cc=cc,
-        text=plan.text,
-        html=plan.html,
-        headers=plan.headers,
-        attachments=tuple(planned.file for planned in plan.files),
-    )
+def _renewed(facts: SendFacts, stale: Stale) -> SendFacts:
+    """Return the facts to compose on again: what is answered is read anew."""
+    ahead = random.randrange(SPREAD)  # noqa: S311  no secret: it keeps sends apart
+    return replace(facts, next_thread_seq=stale.next_seq + ahead, now=database_now())
 
 
 def _check_deadline(started: float) -> None:

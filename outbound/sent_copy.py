@@ -51,6 +51,7 @@ class SentCopy:
         """
         until = elapsed_clock() + WRITE_SECONDS
         self.message_id = plan.message_id
+        self.discard()  # an earlier version, composed before a wait
         for planned in plan.files:
             self._put(file_key(plan, planned.id), planned.file.content, {}, until=until)
         key = copy_key(plan)

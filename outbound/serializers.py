@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from delivery.statuses import DeliveryStatus, RecipientField
+from delivery.statuses import RecipientField
 from mailboxes.services import render_instant
-from mailboxes.statuses import Direction, MessageStatus
+from mailboxes.statuses import Direction
 from outbound.plan import PlannedRecipient, SendPlan
 
 Json = dict[str, Any]
@@ -83,16 +83,16 @@ def accepted_message(plan: SendPlan, *, rfc_message_id: str, now: datetime) -> J
     return render_message(
         MessageFacts(
             id=plan.message_id,
-            thread_id=plan.thread_id,
+            thread_id=plan.thread.id,
             identity_id=plan.identity_id,
             direction=Direction.OUTBOUND,
-            status=MessageStatus.QUEUED,
+            status=plan.status,
             reason=None,
             from_=person(plan.from_address, plan.from_name),
             to=people(plan.in_field(RecipientField.TO)),
             cc=people(plan.in_field(RecipientField.CC)),
             bcc=people(plan.in_field(RecipientField.BCC)),
-            reply_to=(),
+            reply_to=reply_to_of(plan),
             delivered_to=None,
             is_primary_recipient=None,
             subject=plan.subject,
@@ -113,15 +113,22 @@ def accepted_message(plan: SendPlan, *, rfc_message_id: str, now: datetime) -> J
             metadata=plan.metadata,
             kind=plan.kind,
             rfc_message_id=rfc_message_id,
-            in_reply_to=None,
+            in_reply_to=plan.in_reply_to,
             provider_message_id=None,
             deliveries=[
-                delivery(r.address, r.field, DeliveryStatus.QUEUED, updated_at=now)
+                delivery(r.address, r.field, r.status, updated_at=now, reason=r.reason)
                 for r in sorted(plan.recipients, key=lambda r: r.address)
             ],
             flags=plan.flags,
         )
     )
+
+
+def reply_to_of(plan: SendPlan) -> list[Json]:
+    """Return the Reply-To of a plan as named addresses: one, or none."""
+    if plan.reply_to is None:
+        return []
+    return [person(plan.reply_to.address, plan.reply_to.name)]
 
 
 def person(address: str, name: str | None) -> Json:

@@ -1,10 +1,13 @@
 """Accepting a send exactly once: the one transaction of the request half.
 
-Locks in order: the key (advisory), the mailbox row, the quota row. No row lock is held
-while the sent copy is written (architecture section 3).
+Locks in order: the key (advisory), the mailbox row, the quota row; a thread is guarded
+by its mailbox. No row lock is held while the sent copy is written, nor while a thread
+is waited for (architecture section 3).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -20,14 +23,19 @@ from core import clock
 from core.database import AWAY, fetch_one, sqlstate
 from core.errors import Unavailable
 from core.points import reach
-from outbound import bell, ledger
+from mailboxes.models import Thread
+from mailboxes.services import NewEvent, publish
+from mailboxes.statuses import MessageKind, MessageStatus
+from outbound import bell, ledger, thread_lock
 from outbound.compose import ComposedMessage
+from outbound.errors import AutoReplyNotAllowed
 from outbound.insert import insert_send
 from outbound.ledger import Accepted, Slot
 from outbound.plan import SendPlan
 from outbound.sent_copy import SentCopy
 from outbound.serializers import accepted_message
-from quota.services import reserve
+from outbound.thread_lock import Busy, Patience, Taken
+from quota.services import reserve, warning_events
 
 TRIES: Final = 2
 UNIQUE_VIOLATION, DEADLOCK, LOCK_TIMEOUT = "23505", "40P01", "55P03"
@@ -69,49 +77,142 @@ def in_one_transaction(slot: Slot, work: Callable[[SentCopy], Accepted]) -> Acce
     return accepted
 
 
-def accept(plan: SendPlan, composed: ComposedMessage, slot: Slot) -> Accepted:
-    """Record the send exactly once: lock the mailbox, reserve, insert.
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """What was composed is out of date: compose again, and write the copy again.
+
+    ``next_seq`` is the number that the mailbox's next thread would get.
+    """
+
+    next_seq: int
+
+
+def accept(
+    plan: SendPlan, composed: ComposedMessage, slot: Slot, *, patience: Patience
+) -> Accepted | Stale:
+    """Record the send exactly once: lock mailbox, reserve, lock thread, insert.
 
     Joins the caller's transaction, which holds the key. Behind a savepoint: whatever
-    another transaction did to ours frees the row locks and keeps the key. Raises
-    Unavailable when that happens twice.
+    another transaction did to ours, or a thread that is busy, frees the row locks and
+    keeps the key. Raises DailyCapReached, ThreadBusy, AutoReplyNotAllowed, and
+    Unavailable when others come between twice.
     """
-    for _ in range(TRIES):
+    collisions = 0
+    while collisions < TRIES:
         savepoint = transaction.savepoint()
-        try:
-            message = _insert(plan, composed, slot)
-        except (IntegrityError, OperationalError) as error:
-            if sqlstate(error) not in PASSING:
-                raise
-            log.warning("submit.collided", exc_info=error)
-            message = None
-        if message is not None:
-            return Accepted(message, deduplicated=False)
+        outcome = _try(plan, composed, slot)
+        if isinstance(outcome, dict):
+            return Accepted(outcome, deduplicated=False)
         transaction.savepoint_rollback(savepoint)
-        if (earlier := ledger.find_replay(slot)) is not None:
-            return earlier
+        match outcome:
+            case Stale():
+                return outcome
+            case Busy():
+                patience.wait(outcome)
+            case None:
+                collisions += 1
+                if (earlier := ledger.find_replay(slot)) is not None:
+                    return earlier
     raise Unavailable("The mailbox is busy.", details={"reason": "mailbox_busy"})
+
+
+def _try(
+    plan: SendPlan, composed: ComposedMessage, slot: Slot
+) -> dict[str, object] | Stale | Busy | None:
+    """Insert, or tell why not: None for a live key, or what another transaction did."""
+    try:
+        return _insert(plan, composed, slot)
+    except (IntegrityError, OperationalError) as error:
+        if sqlstate(error) not in PASSING:
+            raise
+        log.warning("submit.collided", exc_info=error)
+        return None
 
 
 def _insert(
     plan: SendPlan, composed: ComposedMessage, slot: Slot
-) -> dict[str, object] | None:
+) -> dict[str, object] | Stale | Busy | None:
     """Return the answer once every row stands; None if the key has a live row."""
-    row = fetch_one(
-        # takes the row's lock, and asks the clock when it has it
-        "UPDATE mailbox_state SET next_thread_seq = next_thread_seq + 1"
-        " WHERE identity_id = %(identity)s"
-        " RETURNING next_thread_seq - 1, clock_timestamp()",
-        {"identity": plan.identity_id},
+    seq, now = _lock_mailbox(plan)
+    if isinstance(seq, Stale):
+        return seq
+    taken = reserve(
+        plan.tenant_id, ref=plan.message_id, units=plan.units, now=now, caps=plan.caps
     )
-    assert row is not None  # noqa: S101  every identity has its mailbox row
-    thread_seq, now = row[0], clock.to_milliseconds(row[1] + clock.offset)
-    reserve(plan.tenant_id, ref=plan.message_id, units=plan.units, now=now)
+    if plan.thread.key is not None:
+        lock = thread_lock.take(plan.thread.key, owner=plan.message_id)
+        if isinstance(lock, Busy):
+            return lock
+        _check_exchanges(plan, lock)
+        if lock.head != plan.thread.head:
+            return Stale(seq)
     message = accepted_message(plan, rfc_message_id=composed.rfc_message_id, now=now)
     is_new = insert_send(
-        plan, composed, slot, thread_seq=thread_seq, response=message, now=now
+        plan,
+        composed,
+        slot,
+        thread_seq=seq,
+        response=message,
+        cap_day=taken.day,
+        now=now,
     )
-    return message if is_new else None
+    if not is_new:
+        return None
+    publish(
+        [*_suppressed(plan), *warning_events(taken)],
+        tenant_id=plan.tenant_id,
+        identity_id=plan.identity_id,
+        now=now,
+    )
+    return message
+
+
+def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
+    """Lock the mailbox row, and return the thread's number and the instant of now.
+
+    A new thread whose number stands in a Reply-To has to get that number; another send
+    may have taken it.
+    """
+    wanted = plan.thread.seq if plan.thread.key is None else None
+    row = fetch_one(
+        # takes the row's lock, and asks the clock when it has it
+        "UPDATE mailbox_state SET next_thread_seq = CASE"
+        " WHEN %(wanted)s::bigint IS NULL THEN next_thread_seq + %(step)s"
+        " ELSE greatest(next_thread_seq, %(wanted)s::bigint) + 1 END"
+        " WHERE identity_id = %(identity)s"
+        " RETURNING next_thread_seq, clock_timestamp()",
+        {
+            "identity": plan.identity_id,
+            "wanted": wanted,
+            "step": 1 if plan.thread.key is None else 0,
+        },
+    )
+    assert row is not None  # noqa: S101  every identity has its mailbox row
+    following, now = row[0], clock.to_milliseconds(row[1] + clock.offset)
+    if plan.thread.key is not None:
+        return following, now
+    seq = following - 1 if wanted is None else wanted
+    if seq != following - 1 and _is_numbered(plan.identity_id, seq):
+        return Stale(following), now
+    return seq, now
+
+
+def _is_numbered(identity_id: str, seq: int) -> bool:
+    return Thread.objects.filter(identity_id=identity_id, seq=seq).exists()
+
+
+def _check_exchanges(plan: SendPlan, lock: Taken) -> None:
+    """Count automatic replies again: another may have come while this one waited."""
+    if plan.kind == MessageKind.AUTO_REPLY and lock.exchanges >= plan.most_exchanges:
+        raise AutoReplyNotAllowed("The thread has had its automatic replies.")
+
+
+def _suppressed(plan: SendPlan) -> list[NewEvent]:
+    if plan.status != MessageStatus.SUPPRESSED:
+        return []
+    recipients = sorted(recipient.address for recipient in plan.recipients)
+    data = {"message_id": plan.message_id, "recipients": recipients}
+    return [NewEvent("message.suppressed", data)]
 
 
 def _after_a_lost_answer(slot: Slot, copy: SentCopy) -> Accepted:

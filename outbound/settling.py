@@ -222,6 +222,7 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
     events = settle_status(
         message, charged=0, now=now, status=MessageStatus.CANCELED, reason=reason
     )
+    _give_the_day_back(message)
     announce(message, events, now=now)
     audit(
         "message.cancel",
@@ -230,6 +231,17 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
         target_id=message.public_id,
         details={"reason": reason},
     )
+
+
+def _give_the_day_back(message: Message) -> None:
+    """A message that was canceled counts on no daily cap."""
+    if message.cap_day is not None:
+        quota.release_day(
+            message.tenant_id,
+            identity_id=message.identity_id,
+            day=message.cap_day,
+            is_system=message.identity.is_system,
+        )
 
 
 def _look_for_events(

@@ -3,6 +3,8 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from outbound.answer_views import ForwardView, ReplyAllView, ReplyView
+from outbound.file_views import AttachmentView, LinkView
 from outbound.views import AttemptsView, MessagesView, MessageView
 from pylota.api.views import HealthView, MeView, OpenApiView
 
@@ -21,11 +23,33 @@ v1: list[URLPattern | URLResolver] = [
         AttemptsView.as_view(),
         name="message-attempts",
     ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>/reply",
+        ReplyView.as_view(),
+        name="message-reply",
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>/reply-all",
+        ReplyAllView.as_view(),
+        name="message-reply-all",
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>/forward",
+        ForwardView.as_view(),
+        name="message-forward",
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>"
+        "/attachments/<str:attachment_id>",
+        AttachmentView.as_view(),
+        name="message-attachment",
+    ),
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", HealthView.as_view(), name="health"),
     path("openapi.json", OpenApiView.as_view(), name="openapi"),
+    path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("v1/", include(v1)),
     path("admin/", admin.site.urls),
     path("local/", include("pylota.catcher.views")),  # 404 but in the local environment

@@ -4,13 +4,16 @@
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from core.database import execute, fetch_all
+from core.ids import new_id
 from quota.caps import Caps, QuotaWarning, Reservation, cap_reached, warning_marks
 from quota.days import TenantDays
 from quota.errors import DailyCapReached
+
+HOLD_FOR: Final = timedelta(seconds=600)
 
 _COUNT: Final = """
 WITH known AS (
@@ -24,6 +27,17 @@ WITH known AS (
    WHERE NOT EXISTS (SELECT 1 FROM known WHERE value >= cap)
   ON CONFLICT (tenant_id, metric, bucket) DO UPDATE SET value = counters.value + 1
   RETURNING metric, value
+), held AS (
+  INSERT INTO holds (id, tenant_id, feature, ref, units, expires_at, identity_id, day,
+                     tenant_counted)
+  SELECT %(hold)s, %(tenant)s, 'sends', %(ref)s, %(units)s, %(expires)s, %(identity)s,
+         %(day)s::date, %(tenant_counted)s
+   WHERE %(units)s > 0 AND NOT EXISTS (SELECT 1 FROM known WHERE value >= cap)
+  ON CONFLICT (tenant_id, feature, ref) DO NOTHING
+  RETURNING units
+), allowed AS (
+  UPDATE allowances SET held = allowances.held + held.units FROM held
+   WHERE tenant_id = %(tenant)s AND feature = 'sends'
 )
 SELECT known.metric, known.value, raised.value
   FROM known LEFT JOIN raised USING (metric)
@@ -31,11 +45,18 @@ SELECT known.metric, known.value, raised.value
 
 
 def count_send(
-    tenant_id: str, caps: Caps, *, days: TenantDays, now: datetime
+    tenant_id: str,
+    caps: Caps,
+    *,
+    ref: str,
+    units: int,
+    days: TenantDays,
+    now: datetime,
 ) -> Reservation:
-    """Count one message on the tenant's day, under both caps or under neither.
+    """Count one message on the tenant's day and hold its units, or do neither.
 
-    Raises DailyCapReached, and has written nothing then.
+    One statement: it stands on the path of every send. Raises DailyCapReached, and has
+    written nothing then.
     """
     day, resets_at = days.day(now), days.resets_at(now)
     metrics = caps.metrics()
@@ -46,6 +67,12 @@ def count_send(
             "day": day.isoformat(),
             "metrics": list(metrics),
             "caps": [cap for _, cap in metrics.values()],
+            "hold": new_id("hld"),
+            "ref": ref,
+            "units": units,
+            "expires": now + HOLD_FOR,
+            "identity": caps.identity_id,
+            "tenant_counted": caps.tenant is not None,
         },
     )
     refuse_if_reached(caps, {metric: value for metric, value, _ in rows}, resets_at)

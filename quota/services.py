@@ -5,7 +5,7 @@ locks, and briefly. ``held`` is always the sum of the open holds.
 """
 
 import json
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from django.db import transaction
 
@@ -18,11 +18,10 @@ from mailboxes.models import Message, Tenant
 from mailboxes.services import NewEvent, lock_mailbox
 from mailboxes.statuses import MessageStatus
 from quota.caps import Caps, Reservation
-from quota.counting import count_send, uncount_send
+from quota.counting import HOLD_FOR, count_send, uncount_send
 from quota.days import TenantDays
 from quota.models import Hold
 
-HOLD_FOR = timedelta(seconds=600)
 SWEEP_BATCH = 500
 
 
@@ -39,29 +38,17 @@ def reserve(
     if units == 0 and caps is None:
         return Reservation()
     days = _lock_account(tenant_id)
-    taken = Reservation()
     if caps is not None:
-        taken = count_send(tenant_id, caps, days=days, now=now)
-    if units:
-        _hold(tenant_id, ref, units, caps=caps, day=taken.day, now=now)
-    return taken
+        return count_send(tenant_id, caps, ref=ref, units=units, days=days, now=now)
+    _hold(tenant_id, ref, units, now=now)
+    return Reservation()
 
 
-def _hold(
-    tenant_id: str,
-    ref: str,
-    units: int,
-    *,
-    caps: Caps | None,
-    day: date | None,
-    now: datetime,
-) -> None:
+def _hold(tenant_id: str, ref: str, units: int, *, now: datetime) -> None:
     execute(
         "WITH added AS ("
-        " INSERT INTO holds (id, tenant_id, feature, ref, units, expires_at,"
-        "  identity_id, day, tenant_counted)"
-        " VALUES (%(id)s, %(tenant)s, 'sends', %(ref)s, %(units)s, %(expires)s,"
-        "  %(identity)s, %(day)s, %(tenant_counted)s)"
+        " INSERT INTO holds (id, tenant_id, feature, ref, units, expires_at)"
+        " VALUES (%(id)s, %(tenant)s, 'sends', %(ref)s, %(units)s, %(expires)s)"
         " ON CONFLICT (tenant_id, feature, ref) DO NOTHING RETURNING units)"
         " UPDATE allowances SET held = held + added.units FROM added"
         " WHERE tenant_id = %(tenant)s AND feature = 'sends'",
@@ -71,9 +58,6 @@ def _hold(
             "ref": ref,
             "units": units,
             "expires": now + HOLD_FOR,
-            "identity": caps.identity_id if caps else None,
-            "day": day,
-            "tenant_counted": caps is not None and caps.tenant is not None,
         },
     )
 

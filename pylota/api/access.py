@@ -39,10 +39,14 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("messages", "GET"): _needs(Scope.MESSAGES_READ),
     ("message", "GET"): _needs(Scope.MESSAGES_READ),
     ("message-attempts", "GET"): _needs(Scope.MESSAGES_READ),
+    ("message-reply", "POST"): _needs(Scope.MESSAGES_SEND),
+    ("message-reply-all", "POST"): _needs(Scope.MESSAGES_SEND),
+    ("message-forward", "POST"): _needs(Scope.MESSAGES_SEND),
+    ("message-attachment", "GET"): _needs(Scope.ATTACHMENTS_READ),
 }
 """Every call of ``/v1`` by its route's name and verb."""
 
-PUBLIC: Final = frozenset({"health", "openapi"})
+PUBLIC: Final = frozenset({"health", "openapi", "link"})
 """Routes that need no key."""
 
 

@@ -1,6 +1,8 @@
 """Refusals become responses here: one envelope on every non-2xx (REST contract 1.2)."""
 
+import math
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -48,11 +50,18 @@ def headers_of(error: PylotaError) -> dict[str, str]:
         found["Retry-After"] = str(wait)
         if error.status == 429:
             found["RateLimit-Reset"] = str(wait)
+    elif (resets := error.details.get("resets_at")) is not None and error.status == 429:
+        found["Retry-After"] = str(_seconds_until(resets))
     if (limit := error.details.get("limit")) is not None and error.status == 429:
         found["RateLimit-Limit"] = str(limit)
     if error.status == 401:
         found["WWW-Authenticate"] = "Bearer"
     return found
+
+
+def _seconds_until(instant: str) -> int:
+    left = datetime.fromisoformat(instant) - datetime.now(UTC)
+    return max(1, math.ceil(left.total_seconds()))
 
 
 def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:

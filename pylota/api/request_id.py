@@ -41,7 +41,7 @@ class RequestIdMiddleware:
             for name, value in API_HEADERS.items():
                 response[name] = value
         if request.path.startswith("/v1/"):
-            response["Cache-Control"] = "no-store"
+            response.setdefault("Cache-Control", "no-store")
         if LIMIT in request.META:
             response.setdefault("RateLimit-Limit", str(request.META[LIMIT]))
         _log(request, response, started)

@@ -12,6 +12,7 @@ from mailboxes.key_services import create_key
 from mailboxes.models import Identity
 from pylota.api import buckets
 from tests.factories import TenantFactory
+from tests.support.answering import received
 from tests.support.api import ApiClient, booking, code_of
 
 pytestmark = pytest.mark.django_db
@@ -106,3 +107,22 @@ def test_a_redis_that_never_answers_holds_nobody_up(
 
         assert api.get("/v1/me").status_code == 200
         assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("route", ["reply", "reply-all", "forward"])
+def test_every_way_to_send_counts_in_the_bucket_of_sends(
+    api: ApiClient, settings: Any, route: str
+) -> None:
+    settings.PM_RATE_SENDS, settings.PM_RATE_PER_KEY = 2, 600
+    asked = received(Identity.objects.get(id=api.identity_id))
+    body = {"to": ["jo@example.net"]} if route == "forward" else {"text": "x"}
+
+    api.send(booking())
+    within = api.answer(route, asked.public_id, body, key="a")
+    past = api.answer(route, asked.public_id, body, key="b", query="?dry_run=true")
+
+    assert (within.status_code, within["RateLimit-Limit"]) == (202, "600")
+    assert (past.status_code, code_of(past)) == (429, "rate_limited")
+    assert past["RateLimit-Limit"] == "2"
+    assert past["Retry-After"] == past["RateLimit-Reset"]
+    assert past.json()["error"]["details"]["bucket"] == "send"

@@ -22,7 +22,7 @@ from tests.support.web import Sender
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MOST_STATEMENTS, MOST_CONTROLS = 8, 3
+MOST_STATEMENTS, MOST_CONTROLS = 9, 3
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from mailboxes.models import Contact, Message, Thread
 from mailboxes.recipients import Party, reply_target
 from mailboxes.statuses import Direction, MessageKind, MessageStatus
 from mailboxes.threading import ThreadIds, answer_headers, parent_of
-from outbound.answered import AnsweredFacts, ThreadFacts, answered_facts, thread_facts
+from outbound.answered import answered_facts, thread_facts
 from outbound.exchanges import automatic_exchanges, thread_hop
+from outbound.plan import AnsweredFacts, ThreadFacts
 from tests.factories import IdentityFactory, MessageFactory, ThreadFactory
 
 pytestmark = pytest.mark.django_db

@@ -256,10 +256,10 @@ def test_a_hold_whose_send_never_came_about_is_swept_with_its_count(
     assert Allowance.objects.get(tenant=identity.tenant).held == 0
 
 
-def test_a_reserve_that_counts_and_holds_is_three_statements(
+def test_a_reserve_that_counts_and_holds_is_two_statements(
     identity: Identity, django_assert_num_queries: Callable[[int], Any]
 ) -> None:
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(2):
         send(identity)
 
 

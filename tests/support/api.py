@@ -37,6 +37,21 @@ class ApiClient:
             headers=self._with_key(headers),
         )
 
+    def answer(
+        self,
+        operation: str,
+        message_id: str,
+        body: Any = None,
+        *,
+        key: str | None = "key-1",
+        query: str = "",
+    ) -> Any:
+        """Post to a message's ``reply``, ``reply-all`` or ``forward``."""
+        path = f"{self.path}/{message_id}/{operation}{query}"
+        return self.send(
+            {"text": "Fine."} if body is None else body, key=key, path=path
+        )
+
     def request(self, method: str, path: str, **extra: Any) -> Any:
         """Make any request, without the key unless it is given."""
         return self._client.generic(method, path, **extra)

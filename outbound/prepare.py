@@ -1,0 +1,129 @@
+"""From facts to a plan and its bytes: the steps of the policy, and what they read.
+
+No row lock is held here, and nothing is written: what a send does next, and all that a
+dry run does (architecture section 3, step 5).
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from django.conf import settings
+
+from core import objects
+from core.ids import is_id, new_id
+from core.sanitize import sanitize
+from mailboxes.statuses import Operation
+from outbound.answered import answered_facts, thread_facts
+from outbound.answering import carried_count, carries_files
+from outbound.compose import ComposedMessage
+from outbound.composing import Links, Signer, compose_plan, reply_to_of
+from outbound.draft import Draft, NewIds
+from outbound.errors import AttachmentGone
+from outbound.mime import Attachment
+from outbound.order import Order
+from outbound.plan import SendFacts, SendPlan, StoredFile
+from outbound.policy import check_recipients, check_request
+from outbound.stored_html import html_of
+from suppressions.selectors import filter_facts
+
+
+def with_target(facts: SendFacts, order: Order) -> SendFacts:
+    """Return the facts with what is answered, read now if the operation needs it."""
+    thread_id = order.request.thread_id
+    if order.message_id is not None:
+        if not is_id(order.message_id, "msg"):
+            return facts  # whatever a path may hold: there is no such message
+        found = answered_facts(
+            order.identity_id,
+            order.message_id,
+            with_body=order.operation == Operation.FORWARD,
+        )
+        answered, thread = found if found is not None else (None, None)
+        return replace(facts, thread=thread, answered=answered)
+    if thread_id is not None:
+        return replace(facts, thread=thread_facts(order.identity_id, thread_id))
+    return facts
+
+
+def judge(facts: SendFacts, order: Order) -> Draft:
+    """Return the request after steps 1 to 16; raises the first refusal.
+
+    The recipients' rows are read once it is known who they are.
+    """
+    draft = Draft(facts=facts, request=order.request, operation=order.operation)
+    check_request(draft)
+    draft.filters = filter_facts(
+        [recipient.address for recipient in draft.recipients],
+        tenant_id=facts.tenant_id,
+        identity_id=facts.identity_id,
+        now=facts.now,
+    )
+    check_recipients(draft)
+    return draft
+
+
+def plan_of(
+    draft: Draft, *, message_id: str, thread_id: str, sign: Signer
+) -> tuple[SendPlan, ComposedMessage]:
+    """Return the plan and its bytes; files that are forwarded are read from the store.
+
+    Raises MessageTooLarge (step 17), AttachmentGone, ObjectStoreAway.
+    """
+    _read_forwarded(draft)
+    count = len(draft.files) + carried_count(draft)
+    ids = NewIds(message_id, thread_id, tuple(new_id("att") for _ in range(count)))
+    plan = draft.finish(ids, reply_to=partial(reply_to_of, sign=sign))
+    return compose_plan(plan, links=_links(draft), sign=sign)
+
+
+def _read_forwarded(draft: Draft) -> None:
+    answered = draft.facts.answered
+    if answered is None or draft.operation != Operation.FORWARD:
+        return
+    if carries_files(draft):
+        draft.carried = tuple(map(_read, answered.files))
+    if answered.sent_copy is not None:
+        draft.forwarded_html = _shown_html(answered.sent_copy)
+
+
+def _read(stored: StoredFile) -> Attachment:
+    try:
+        content = objects.get(stored.object_key)
+    except objects.ObjectMissing:
+        raise AttachmentGone(
+            "A file of the message is no longer kept.",
+            details={"attachment_id": stored.id},
+        ) from None
+    is_inline = stored.disposition == "inline" and stored.content_id is not None
+    return Attachment(
+        filename=stored.filename,
+        content_type=stored.content_type,
+        disposition="inline" if is_inline else "attachment",
+        content_id=stored.content_id,
+        content=content,
+    )
+
+
+def _shown_html(sent_copy: str) -> str | None:
+    """Return what may be shown of a sent copy's HTML; None if there is none."""
+    try:
+        page = html_of(objects.get(sent_copy))
+    except objects.ObjectMissing:
+        return None
+    return sanitize(page).html if page is not None else None
+
+
+def _links(draft: Draft) -> Links | None:
+    policy = draft.facts.policy
+    if policy["large_attachments"] != "link":
+        return None
+    hours = max(1, min(168, int(policy["link_ttl_hours"])))
+    return Links(_base_url(), timedelta(hours=hours))
+
+
+def _base_url() -> str:
+    host = settings.PM_API_HOST
+    if not settings.LOCAL:
+        return f"https://{host}"
+    return f"http://{host}" if ":" in host else f"http://{host}:8000"

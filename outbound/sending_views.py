@@ -1,0 +1,132 @@
+"""What the four ways to send have in common: their headers, refusals and answers."""
+
+from typing import Any, Final, TypedDict
+
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.bodies import read_json
+from core.canonical import key_hash
+from core.clock import elapsed_clock
+from core.errors import InvalidRequest, PylotaError
+from core.schemas import Error
+from core.views import ApiView
+from mailboxes.callers import caller_of
+from mailboxes.selectors import identity_in_reach
+from mailboxes.statuses import Operation
+from outbound.dry_run import dry_run
+from outbound.ledger import Accepted
+from outbound.order import Order
+from outbound.requests import ForwardRequest, ReplyRequest, SendRequest, idempotency_key
+from outbound.schemas import AcceptedMessage, DryRun
+from outbound.send import send
+
+KEY_HEADER: Final = OpenApiParameter(
+    name="Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    required=True,
+    type={"type": "string", "pattern": r"^[\x20-\x7E]{1,255}$"},
+    description="One per message, repeated with each retry: it never sends twice."
+    " Optional for a dry run, which neither looks it up nor records it.",
+)
+DRY_RUN: Final = OpenApiParameter(
+    name="dry_run",
+    type=bool,
+    default=False,
+    description="Only judge the request: nothing is sent, stored or counted.",
+)
+REFUSALS: Final = {
+    400: "Malformed, or a limit is broken: `details.errors` lists each path.",
+    402: "`billing_limit`: the allowance is spent.",
+    403: "`tenant_suspended`, `test_mode_recipient`, `permission_denied`.",
+    409: "`idempotency_conflict`, `request_in_progress`, `identity_paused`,"
+    " `identity_owner_required`, `domain_not_ready`, `auto_reply_not_allowed`,"
+    " `loop_detected`, `thread_busy`.",
+    411: "`length_required`: send Content-Length.",
+    413: "`payload_too_large`, `message_too_large`.",
+    422: "`transport_unavailable`; of a dry run alone `all_recipients_suppressed`,"
+    " `recipient_blocked`.",
+    504: "`timeout`: nothing was stored.",
+}
+
+
+class _Described(TypedDict):
+    tags: list[str]
+    parameters: list[OpenApiParameter]
+    responses: dict[int, OpenApiResponse]
+
+
+SENDING: Final[_Described] = {
+    "tags": ["messages"],
+    "parameters": [KEY_HEADER, DRY_RUN],
+    "responses": {
+        200: OpenApiResponse(DryRun, description="What a dry run found."),
+        202: OpenApiResponse(
+            AcceptedMessage,
+            description="Accepted now, or earlier under the same key: then with"
+            " `Idempotent-Replayed: true` and the first answer as it was.",
+        ),
+        **{
+            status: OpenApiResponse(Error, description=text)
+            for status, text in REFUSALS.items()
+        },
+    },
+}
+"""What the description says of every way to send."""
+
+
+class SendingView(ApiView):
+    """A route that sends: it counts in the bucket of sends."""
+
+    sends = True
+
+    def submit(
+        self,
+        request: Request,
+        identity_id: str,
+        form: type[SendRequest | ReplyRequest | ForwardRequest],
+        operation: Operation,
+        message_id: str | None = None,
+    ) -> Response:
+        """Send what the body asks for, or only judge it."""
+        started = elapsed_clock()
+        try:
+            is_dry = _is_dry_run(request)
+            order = Order(
+                caller=caller_of(request),
+                identity_id=identity_id,
+                key_hash=_key_hash(request, is_dry=is_dry),
+                body=(body := read_json(request._request)),
+                request=form.parse(body),
+                started=started,
+                operation=operation,
+                message_id=message_id,
+            )
+        except PylotaError:
+            # what is out of reach is not there, whatever else is wrong
+            identity_in_reach(identity_id, caller=caller_of(request))
+            raise
+        if is_dry:
+            return Response(dry_run(order))
+        return render_accepted(send(order))
+
+
+def render_accepted(accepted: Accepted) -> Response:
+    """Return 202 with the message as it was accepted, now or earlier."""
+    body: dict[str, Any] = dict(accepted.message)
+    body["deduplicated"] = accepted.deduplicated
+    headers = {"Idempotent-Replayed": "true"} if accepted.deduplicated else {}
+    return Response(body, status=202, headers=headers)
+
+
+def _key_hash(request: Request, *, is_dry: bool) -> str:
+    header = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    return "" if is_dry else key_hash(idempotency_key(header))
+
+
+def _is_dry_run(request: Request) -> bool:
+    wanted = request.query_params.get("dry_run", "false")
+    if wanted not in ("true", "false"):
+        raise InvalidRequest.at("dry_run", "It is true or false.")
+    return wanted == "true"
