@@ -142,7 +142,9 @@ def test_r36_a_bundle_that_is_empty_broken_or_anothers_never_lets_anyone_in(
 
         assert isinstance(result, RetryLater)
         assert result.code == "tls_failed"
-        server.wait_until(lambda: [seen.ended for seen in server.connections] != [None])
+        server.wait_until(
+            lambda: [seen.ended is None for seen in server.connections] == [False]
+        )
         assert [seen.logins for seen in server.connections] == [[]]
 
 
