@@ -1,0 +1,31 @@
+"""The rows of mailboxes, by what they are for."""
+
+from mailboxes.models.mail import Attachment, Contact, Label, Message, Thread
+from mailboxes.models.records import Alert, AuditRow, Event
+from mailboxes.models.tenancy import (
+    Address,
+    ApiKey,
+    Identity,
+    Mailbox,
+    SigningKey,
+    Tenant,
+    tenant_column,
+)
+
+__all__ = [
+    "Address",
+    "Alert",
+    "ApiKey",
+    "Attachment",
+    "AuditRow",
+    "Contact",
+    "Event",
+    "Identity",
+    "Label",
+    "Mailbox",
+    "Message",
+    "SigningKey",
+    "Tenant",
+    "Thread",
+    "tenant_column",
+]

@@ -1,0 +1,111 @@
+"""What is told, done and noticed: events, audit rows, alerts."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from core.fields import ID_LENGTH, choice_check, created_at, id_check
+from mailboxes.models.tenancy import Identity, Tenant
+from mailboxes.statuses import EventOwner, Severity
+
+
+class Event(models.Model):
+    """The outbox: what clients are told, written with the change it tells of."""
+
+    id = models.CharField(max_length=ID_LENGTH, primary_key=True)
+    tenant = models.ForeignKey(
+        Tenant, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    identity = models.ForeignKey(
+        Identity, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    owner_kind = models.TextField(choices=EventOwner)
+    owner_id = models.TextField()
+    seq = models.BigIntegerField()
+    position = models.BigIntegerField(null=True, blank=True, unique=True)
+    type = models.TextField()
+    payload = models.JSONField()
+    occurred_at = models.DateTimeField()
+    dispatched_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "events"
+        constraints = [
+            id_check("events", "evt"),
+            choice_check("events", "owner_kind", EventOwner),
+            models.UniqueConstraint(
+                fields=["owner_kind", "owner_id", "seq"], name="events_seq_unique"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["occurred_at"],
+                condition=Q(dispatched_at__isnull=True),
+                name="events_undispatched",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
+class AuditRow(models.Model):
+    """Who did what, without content or clear addresses."""
+
+    id = models.CharField(max_length=ID_LENGTH, primary_key=True)
+    tenant = models.ForeignKey(
+        Tenant, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    actor_key_id = models.CharField(max_length=ID_LENGTH, null=True, blank=True)
+    actor_user_id = models.TextField(null=True, blank=True)
+    action = models.TextField()
+    target_type = models.TextField(null=True, blank=True)
+    target_id = models.TextField(null=True, blank=True)
+    details = models.JSONField(null=True, blank=True)
+    request_id = models.TextField(null=True, blank=True)
+    created_at = created_at()
+
+    class Meta:
+        db_table = "audit_log"
+        constraints = [id_check("audit_log", "aud")]
+        indexes = [
+            models.Index(fields=["tenant", "created_at"], name="audit_by_tenant"),
+            models.Index(fields=["actor_key_id", "created_at"], name="audit_by_key"),
+            models.Index(
+                fields=["action", "target_id", "created_at"], name="audit_by_target"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.target_id}"
+
+
+class Alert(models.Model):
+    """Something that a person should look at; open until it is resolved."""
+
+    id = models.CharField(max_length=ID_LENGTH, primary_key=True)
+    name = models.TextField()
+    subject = models.TextField(db_default="")
+    severity = models.TextField(choices=Severity)
+    details = models.JSONField(default=dict, db_default={})
+    first_at = models.DateTimeField(db_default=Now())
+    last_at = models.DateTimeField(db_default=Now())
+    notified_at = models.DateTimeField(null=True, blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "alerts"
+        constraints = [
+            id_check("alerts", "alr"),
+            choice_check("alerts", "severity", Severity),
+            models.UniqueConstraint(
+                fields=["name", "subject"],
+                condition=Q(resolved_at__isnull=True),
+                name="alerts_one_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.subject}"
