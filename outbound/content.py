@@ -16,6 +16,7 @@ from outbound.filenames import clean_filename
 from outbound.headers import is_message_id
 from outbound.headers_policy import judge_headers
 from outbound.mime import Attachment
+from outbound.plan import StoredFile
 from outbound.requests import AttachmentInput
 
 SUBJECT_LIMIT: Final = 998
@@ -26,6 +27,8 @@ LABEL: Final = re.compile(r"[a-z0-9][a-z0-9_:-]{0,63}")
 MEDIA_TYPE: Final = re.compile(
     r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}"
 )
+
+OPAQUE: Final = "application/octet-stream"
 
 
 def custom_headers(draft: Draft) -> None:
@@ -120,5 +123,24 @@ def _attachment(file: AttachmentInput, content: bytes) -> Attachment:
         content_type=file.content_type,
         disposition=file.disposition,
         content_id=file.content_id.strip("<>") if file.content_id else None,
+        content=content,
+    )
+
+
+def carried_file(stored: StoredFile, content: bytes) -> Attachment:
+    """Return a stored file as it goes along with a forward.
+
+    What its mail said of it may be anything: a type or id that no header can hold is
+    left out, and nobody is refused for it.
+    """
+    kind = stored.content_type.partition(";")[0].strip()
+    content_id = (stored.content_id or "").strip("<>")
+    is_named = is_message_id(content_id)
+    is_inline = stored.disposition == "inline" and is_named
+    return Attachment(
+        filename=None if stored.filename is None else clean_filename(stored.filename),
+        content_type=kind if MEDIA_TYPE.fullmatch(kind) else OPAQUE,
+        disposition="inline" if is_inline else "attachment",
+        content_id=content_id if is_named else None,
         content=content,
     )

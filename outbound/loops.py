@@ -58,7 +58,7 @@ def auto_reply_fault(facts: AutoReplyFacts) -> str | None:
     return None
 
 
-def hop_of(automated: Mapping[str, Any] | None) -> int:
+def hop_of(automated: Any) -> int:
     """Return the hop that an inbound message came with; 0 without one."""
-    hop = (automated or {}).get("hop")
+    hop = automated.get("hop") if isinstance(automated, Mapping) else None
     return hop if isinstance(hop, int) and hop > 0 else 0

@@ -18,6 +18,7 @@ from outbound.answered import answered_facts, thread_facts
 from outbound.answering import carried_count, carries_files
 from outbound.compose import ComposedMessage
 from outbound.composing import Links, Signer, compose_plan, reply_to_of
+from outbound.content import carried_file
 from outbound.draft import Draft, NewIds
 from outbound.errors import AttachmentGone
 from outbound.mime import Attachment
@@ -95,14 +96,7 @@ def _read(stored: StoredFile) -> Attachment:
             "A file of the message is no longer kept.",
             details={"attachment_id": stored.id},
         ) from None
-    is_inline = stored.disposition == "inline" and stored.content_id is not None
-    return Attachment(
-        filename=stored.filename,
-        content_type=stored.content_type,
-        disposition="inline" if is_inline else "attachment",
-        content_id=stored.content_id,
-        content=content,
-    )
+    return carried_file(stored, content)
 
 
 def _shown_html(sent_copy: str) -> str | None:

@@ -1,0 +1,94 @@
+"""Mail that came in and means harm: it can be answered and forwarded all the same."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from core import objects
+from mailboxes.models import Identity, Message
+from tests.support.answering import received, with_file
+from tests.support.api import ApiClient
+from tests.support.mail_reader import modern
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE_FILES: list[dict[str, Any]] = [
+    {"content_type": "text/html; name=x\r\nBcc: a@b.example"},
+    {"content_type": "nothing"},
+    {"content_type": ""},
+    {"content_type": "tëxt/plain"},
+    {"disposition": "inline", "content_id": "a b"},
+    {"disposition": "inline", "content_id": "<x>\r\nBcc: a@b.example"},
+    {"disposition": "inline", "content_id": "é@x"},
+    {"disposition": "inline", "content_id": ""},
+    {"content_id": "a b"},
+    {"disposition": None, "filename": None},
+    {"filename": '..\\..\r\nBcc: a@b.example "\u202e'},
+]
+
+
+@pytest.mark.parametrize("file", HOSTILE_FILES, ids=repr)
+@pytest.mark.parametrize("html", [None, "<p>See</p>"])
+def test_a_forward_takes_a_file_along_whatever_its_headers_said(
+    api: ApiClient, identity: Identity, file: dict[str, Any], html: str | None
+) -> None:
+    asked = received(identity)
+    with_file(asked, **file)
+
+    body = {"to": ["kim@example.org"], "text": "See", "html": html}
+    response = api.answer("forward", asked.public_id, body)
+
+    assert response.status_code == 202, response.content
+    stored = Message.objects.get(public_id=response.json()["id"])
+    mail = modern(objects.get(stored.raw_key or ""))
+    assert "Bcc" not in mail
+    contents = [part.get_content() for part in mail.walk() if part.get_filename()]
+    assert len(contents) == 1 or file.get("filename", "") is None
+
+
+HOSTILE_MAIL: list[dict[str, Any]] = [
+    {"subject": "a\r\nBcc: x@y.example\r\n\r\nbody"},
+    {"subject": "Re: " * 500},
+    {"subject": "\u202e\u2028\x85" * 400},
+    {"subject": "=?utf-8?q?a=0d=0aBcc:_x@y.example?="},
+    {"subject": None},
+    {"from_name": 'x"\r\nBcc: x@y.example'},
+    {"from_name": "n" * 5000},
+    {"rfc_message_id": "x>\r\nBcc: x@y.example"},
+    {"rfc_message_id": "a" * 990 + "@b.example"},
+    {"rfc_message_id": None},
+    {"ref_ids": ["é@x", "", "a b@c", "x>\r\nBcc: y@z.example", "ok@x.example"]},
+    {"in_reply_to": "a\r\nBcc: y@z.example"},
+    {"automated": {"hop": True}},
+    {"automated": {"hop": "9"}},
+    {"automated": {"hop": -3}},
+    {"automated": []},
+    {"automated": "x"},
+    {"text": None},
+    {"text": "\r\x0b\x1b]0;x\x07.\r\n.\r\n"},
+    {"sent_at": datetime(1, 1, 1, tzinfo=UTC)},
+    {"sent_at": datetime(9999, 12, 31, 23, 59, tzinfo=UTC)},
+    {"sent_at": None},
+    {"to_addrs": [{"address": "x"}, {"address": "", "name": None}]},
+    {"html_sanitized": ""},
+]
+
+
+@pytest.mark.parametrize("mail", HOSTILE_MAIL, ids=lambda mail: repr(mail)[:50])
+@pytest.mark.parametrize("operation", ["reply", "forward"])
+def test_hostile_mail_is_answered_and_forwarded_all_the_same(
+    api: ApiClient, identity: Identity, mail: dict[str, Any], operation: str
+) -> None:
+    asked = received(identity, **mail)
+    body: dict[str, Any] = {"text": "See", "html": "<p>See</p>"}
+    if operation == "forward":
+        body["to"] = ["kim@example.org"]
+
+    response = api.answer(operation, asked.public_id, body)
+
+    assert response.status_code == 202, response.content
+    stored = Message.objects.get(public_id=response.json()["id"])
+    read = modern(objects.get(stored.raw_key or ""))
+    assert "Bcc" not in read
+    assert not read.defects
