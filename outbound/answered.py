@@ -22,13 +22,18 @@ _UNSENT: Final = "'canceled', 'rejected', 'failed', 'suppressed'"
 _UNSEEN: Final = "'hidden', 'throttled'"
 EARLIER: Final = 20
 """Earlier messages of a thread that are asked for an id; the newest."""
+HEAD: Final = f"""
+(SELECT jsonb_build_array(max(pk), max(pk) FILTER (WHERE status NOT IN ({_UNSENT})))
+   FROM messages WHERE thread_pk = t.pk)
+"""  # noqa: S608  constants only
+"""The head of a thread ``t``, as facts and lock compare it (``plan.Head``)."""
 
 _THREAD: Final = f"""
 jsonb_build_object(
   'key', t.pk, 'id', t.id, 'seq', t.seq, 'subject', t.subject, 'last_at', t.last_at,
   'reply_from', t.reply_from_address, 'pinned', t.fallback_pinned,
   'participants', t.participants,
-  'head', (SELECT max(pk) FROM messages WHERE thread_pk = t.pk),
+  'head', {HEAD},
   'used', (SELECT coalesce(jsonb_agg(DISTINCT from_address), '[]') FROM messages
             WHERE thread_pk = t.pk AND direction = 'outbound'
               AND from_address IS NOT NULL),
@@ -129,7 +134,7 @@ def _thread(row: Mapping[str, Any]) -> ThreadFacts:
         id=row["id"],
         seq=row["seq"],
         subject=row["subject"],
-        head=row["head"],
+        head=tuple(row["head"]),
         participants=_parties(row["participants"]),
         sender=ThreadSender(
             reply_from_address=row["reply_from"],

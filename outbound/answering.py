@@ -14,7 +14,7 @@ from core.errors import (
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
 from mailboxes.recipients import Party, reply_all_recipients, reply_recipients
-from mailboxes.statuses import MessageKind, Operation
+from mailboxes.statuses import MessageKind, MessageStatus, Operation
 from mailboxes.subjects import forward_subject, reply_subject
 from mailboxes.threading import (
     ThreadHeaders,
@@ -28,6 +28,14 @@ from outbound.loops import AutoReplyFacts, auto_reply_fault, is_loop, next_hop
 from outbound.plan import AnsweredFacts, PlannedRecipient
 
 ANSWERS: Final = frozenset({Operation.REPLY, Operation.REPLY_ALL})
+UNSENT: Final = frozenset(
+    {
+        MessageStatus.CANCELED,
+        MessageStatus.REJECTED,
+        MessageStatus.FAILED,
+        MessageStatus.SUPPRESSED,
+    }
+)
 ON_A_MESSAGE: Final = ANSWERS | {Operation.FORWARD}
 
 
@@ -105,7 +113,9 @@ def _thread_headers(draft: Draft) -> ThreadHeaders:
     thread, answered = draft.facts.thread, draft.facts.answered
     if thread is None:
         return ThreadHeaders()
-    parent = parent_of(answered.ids if answered else None, thread.earlier)
+    # nobody has seen a message that did not leave: what came before it is answered
+    is_seen = answered is not None and answered.status not in UNSENT
+    parent = parent_of(answered.ids if answered and is_seen else None, thread.earlier)
     if draft.operation == Operation.FORWARD:
         return forward_headers(parent)
     return answer_headers(parent)

@@ -56,21 +56,25 @@ class StoredFile:
     object_key: str
 
 
+Head = tuple[int | None, int | None]
+"""The keys of a thread's newest message, and of the newest that left or may leave."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadFacts:
     """A thread that a send goes into.
 
-    ``head`` is the key of its newest message: when it has moved on while a send waited
-    for the lock, the send is composed again. ``earlier`` are messages that headers can
-    name, newest first, those before the message answered. ``hop`` is that of its newest
-    inbound message.
+    When its ``head`` has moved while a send waited for the lock, because a message came
+    or one that was on its way did not leave, the send is composed again. ``earlier``
+    are messages that headers can name, newest first, those before the message answered.
+    ``hop`` is that of its newest inbound message.
     """
 
     key: int
     id: str
     seq: int
     subject: str
-    head: int | None
+    head: Head
     participants: tuple[Party, ...]
     sender: ThreadSender
     earlier: tuple[ThreadIds, ...]
@@ -165,13 +169,13 @@ class PlannedThread:
     """The thread of a message: a new one, or the one that ``key`` names.
 
     ``seq`` is set where the Reply-To names it: a new thread then has this number or is
-    composed again. ``head`` is the newest message that was known when composing.
+    composed again. ``head`` is the thread's as it was known when composing.
     """
 
     id: str
     key: int | None
     seq: int | None
-    head: int | None
+    head: Head | None
     participants: tuple[Party, ...]
     unpins: bool = False
 

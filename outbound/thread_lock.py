@@ -5,6 +5,7 @@ A column written under the mailbox's row (the page, "Thread lock"; architecture 
 row lock; the key's advisory lock stays, and answers 409 to the same key meanwhile.
 """
 
+import json
 import math
 import threading
 import time
@@ -21,7 +22,9 @@ from core.database import fetch_one
 from core.elapsed import elapsed_clock
 from core.errors import ThreadNotFound
 from core.points import reach
+from outbound.answered import HEAD
 from outbound.errors import ThreadBusy
+from outbound.plan import Head
 
 LEASE: Final = timedelta(seconds=120)
 """How long a thread stays locked from its submit, if nobody lets go of it."""
@@ -30,12 +33,28 @@ PATIENCE_SECONDS = 10.0
 """How long a request waits for a thread, from its first attempt."""
 MOST_RETRY_AFTER: Final = 60
 
+_TAKE: Final = f"""
+UPDATE threads t
+   SET lock_owner = %(owner)s,
+       lock_until = clock_timestamp() + %(clock_offset)s + %(lease)s
+ WHERE pk = %(thread)s
+   AND (lock_owner IS NULL OR lock_owner = %(owner)s
+        OR lock_until < clock_timestamp() + %(clock_offset)s)
+RETURNING {HEAD},
+  (SELECT count(*) FROM messages m
+    WHERE m.thread_pk = t.pk AND m.direction = 'outbound' AND m.kind = 'auto_reply'
+      AND m.status NOT IN ('canceled', 'rejected', 'failed', 'suppressed')
+      AND m.pk > coalesce((SELECT max(n.pk) FROM messages n
+                            WHERE n.thread_pk = t.pk AND n.direction = 'outbound'
+                              AND n.kind <> 'auto_reply'), 0))
+"""  # noqa: S608  constants only
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The thread is ours until the transaction ends; ``head`` is its newest message."""
+    """The thread is ours until the transaction ends; ``head`` is as it is now."""
 
-    head: int | None
+    head: Head
     exchanges: int
 
 
@@ -58,23 +77,9 @@ def take(thread_key: int, *, owner: str) -> Taken | Busy:
         "lease": LEASE,
         "clock_offset": clock.offset,
     }
-    row = fetch_one(
-        "UPDATE threads t SET lock_owner = %(owner)s,"
-        " lock_until = clock_timestamp() + %(clock_offset)s + %(lease)s"
-        " WHERE pk = %(thread)s AND (lock_owner IS NULL OR lock_owner = %(owner)s"
-        "  OR lock_until < clock_timestamp() + %(clock_offset)s)"
-        " RETURNING (SELECT max(pk) FROM messages WHERE thread_pk = t.pk),"
-        " (SELECT count(*) FROM messages m"
-        "   WHERE m.thread_pk = t.pk AND m.direction = 'outbound'"
-        "     AND m.kind = 'auto_reply'"
-        "     AND m.status NOT IN ('canceled', 'rejected', 'failed', 'suppressed')"
-        "     AND m.pk > coalesce((SELECT max(n.pk) FROM messages n"
-        "       WHERE n.thread_pk = t.pk AND n.direction = 'outbound'"
-        "         AND n.kind <> 'auto_reply'), 0))",
-        parameters,
-    )
+    row = fetch_one(_TAKE, parameters)
     if row is not None:
-        return Taken(head=row[0], exchanges=row[1])
+        return Taken(head=tuple(json.loads(row[0])), exchanges=row[1])
     held = fetch_one(
         "SELECT lock_until, clock_timestamp() FROM threads WHERE pk = %(thread)s",
         parameters,

@@ -17,6 +17,7 @@ from domains.models import Domain
 from mailboxes.key_services import create_key
 from mailboxes.models import Identity, Message, Thread
 from outbound import thread_lock
+from outbound.transports.base import Rejected, RejectReason
 from tests.factories import AddressFactory
 from tests.services.conftest import assert_units_add_up
 from tests.support.answering import received
@@ -27,6 +28,8 @@ from tests.support.scripted import ScriptedTransport, work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+REFUSED = Rejected(RejectReason.PROVIDER_VALIDATION, "550", "no")
 
 
 @pytest.fixture(autouse=True)
@@ -316,3 +319,24 @@ def test_r14_another_body_waits_its_turn_and_then_learns_of_the_conflict(
     assert code_of(after) == "idempotency_conflict"
     details = after.json()["error"]["details"]
     assert details == {"original_message_id": accepted_id(answers[0])}
+
+
+@pytest.mark.parametrize("route", ["thread", "reply"])
+def test_who_waited_never_names_a_message_that_did_not_leave(
+    api: ApiClient, asked: Message, route: str
+) -> None:
+    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+    body = booking(thread_id=asked.thread.public_id)
+
+    def second() -> Any:
+        if route == "thread":
+            return api.send(body, key="second")
+        return api.answer("reply", first, key="second")
+
+    with waiting(second) as answers:
+        assert work(first, ScriptedTransport([REFUSED])) is not None
+
+    assert Message.objects.get(public_id=first).status == "rejected"
+    shown = fields(accepted_id(answers[0]))
+    assert shown["In-Reply-To"] == f"<{asked.rfc_message_id}>"
+    assert shown["References"].endswith(f"<{asked.rfc_message_id}>")

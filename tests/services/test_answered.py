@@ -76,7 +76,8 @@ def test_a_message_and_its_thread_are_one_statement(
     with django_assert_num_queries(1):
         answered, found = facts_of(message)
 
-    assert answered.key == found.head == message.key
+    assert found.head == (message.key, message.key)
+    assert answered.key == message.key
     assert answered.kind == MessageKind.NORMAL
     assert answered.subject == "Re: Your booking"
     assert answered.hop == found.hop == 3
