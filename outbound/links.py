@@ -100,10 +100,13 @@ def files_to_link(
     links in the body. None: it is too large even without all of them.
     """
     order = sorted(range(len(sizes)), key=lambda n: (embedded[n], -sizes[n], n))
+    left = sum(sizes)
     for count in range(len(order) + 1):
         linked = frozenset(order[:count])
-        if composed_size(linked) <= limit:
+        # composing costs time: not while what is left alone is too large
+        if left <= limit and composed_size(linked) <= limit:
             return linked
+        left -= sizes[order[count]] if count < len(order) else 0
     return None
 
 

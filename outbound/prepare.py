@@ -4,6 +4,7 @@ No row lock is held here, and nothing is written: what a send does next, and all
 dry run does (architecture section 3, step 5).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -11,6 +12,8 @@ from functools import partial
 from django.conf import settings
 
 from core import objects
+from core.elapsed import elapsed_clock
+from core.errors import ObjectStoreAway
 from core.ids import is_id, new_id
 from core.sanitize import sanitize
 from mailboxes.statuses import Operation
@@ -27,6 +30,9 @@ from outbound.plan import SendFacts, SendPlan, StoredFile
 from outbound.policy import check_recipients, check_request
 from outbound.stored_html import html_of
 from suppressions.selectors import filter_facts
+
+READ_SECONDS = 10.0
+"""How long the store may take for all files that are forwarded."""
 
 
 def with_target(facts: SendFacts, order: Order) -> SendFacts:
@@ -83,9 +89,20 @@ def _read_forwarded(draft: Draft) -> None:
     if answered is None or draft.operation != Operation.FORWARD:
         return
     if carries_files(draft):
-        draft.carried = tuple(map(_read, answered.files))
+        draft.carried = _read_all(answered.files)
     if answered.sent_copy is not None:
         draft.forwarded_html = _shown_html(answered.sent_copy)
+
+
+def _read_all(files: Sequence[StoredFile]) -> tuple[Attachment, ...]:
+    """Read the files one after the other; a slow store does not hold the thread."""
+    until = elapsed_clock() + READ_SECONDS
+    found = []
+    for stored in files:
+        found.append(_read(stored))
+        if elapsed_clock() > until:
+            raise ObjectStoreAway("The object store took too long.")
+    return tuple(found)
 
 
 def _read(stored: StoredFile) -> Attachment:

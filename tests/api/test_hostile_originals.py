@@ -7,8 +7,9 @@ import pytest
 
 from core import objects
 from mailboxes.models import Identity, Message
+from outbound import prepare
 from tests.support.answering import received, with_file
-from tests.support.api import ApiClient
+from tests.support.api import ApiClient, code_of
 from tests.support.mail_reader import modern
 
 pytestmark = pytest.mark.django_db
@@ -92,3 +93,25 @@ def test_hostile_mail_is_answered_and_forwarded_all_the_same(
     read = modern(objects.get(stored.raw_key or ""))
     assert "Bcc" not in read
     assert not read.defects
+
+
+def test_a_slow_store_holds_a_forward_of_many_files_for_ten_seconds_at_most(
+    api: ApiClient, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare.READ_SECONDS == 10.0
+    monkeypatch.setattr(prepare, "READ_SECONDS", 0.0)
+    asked = received(identity)
+    for _ in range(3):
+        with_file(asked)
+    read: list[str] = []
+    get = objects.get
+    monkeypatch.setattr(objects, "get", lambda key: read.append(key) or get(key))
+
+    for query in ("", "?dry_run=true"):
+        response = api.answer(
+            "forward", asked.public_id, {"to": ["kim@example.org"]}, query=query
+        )
+        assert (response.status_code, code_of(response)) == (503, "unavailable")
+
+    assert len(read) == 2
+    assert not Message.objects.filter(direction="outbound").exists()

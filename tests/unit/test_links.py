@@ -232,3 +232,18 @@ def test_ids_of_this_process_fit_a_link() -> None:
     token = mint_link(fresh, kid="3", key=KEY)
 
     assert read_link(token, key_of=ring, now=NOW) == fresh
+
+
+def test_nothing_is_composed_while_the_files_alone_are_too_large() -> None:
+    composed: list[int] = []
+
+    def size(linked: frozenset[int]) -> int:
+        composed.append(len(linked))
+        return 10 * (32 - len(linked)) + 1
+
+    linked = files_to_link(
+        [10] * 32, embedded=[False] * 32, composed_size=size, limit=50
+    )
+
+    assert linked == frozenset(range(28))
+    assert composed == [27, 28]
