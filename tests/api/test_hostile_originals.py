@@ -105,7 +105,12 @@ def test_a_slow_store_holds_a_forward_of_many_files_for_ten_seconds_at_most(
         with_file(asked)
     read: list[str] = []
     get = objects.get
-    monkeypatch.setattr(objects, "get", lambda key: read.append(key) or get(key))
+
+    def slow(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    monkeypatch.setattr(objects, "get", slow)
 
     for query in ("", "?dry_run=true"):
         response = api.answer(

@@ -151,10 +151,16 @@ def test_the_size_is_judged_to_the_byte(api: ApiClient) -> None:
     )
 
     fits = api.send(booking(attachments=[file("a", most)]), key="fits")
-    over = api.send(booking(attachments=[file("a", most + 57)]), key="over")
+    left = LARGEST_MESSAGE - (Message.objects.order_by("-key")[0].raw_size or 0)
+    text = booking()["text"] + "x" * left  # a byte each: it travels as it is
+    full = api.send(booking(text=text, attachments=[file("a", most)]), key="full")
+    text += "x"
+    over = api.send(booking(text=text, attachments=[file("a", most)]), key="over")
 
-    assert fits.status_code == 202
+    assert (fits.status_code, full.status_code) == (202, 202)
+    assert Message.objects.order_by("-key")[0].raw_size == LARGEST_MESSAGE
     assert code_of(over) == "message_too_large"
+    assert str(LARGEST_MESSAGE + 1) in over.json()["error"]["message"]
 
 
 def _encoded(size: int) -> int:

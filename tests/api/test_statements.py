@@ -1,7 +1,9 @@
 """What an accepted send costs in statements, and that its context has a time-out."""
 
+import time
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
@@ -66,3 +68,23 @@ def test_a_context_that_cannot_be_read_is_a_503(
     response = api.answer("reply", asked.public_id)
 
     assert (response.status_code, code_of(response)) == (503, "unavailable")
+
+
+@pytest.mark.parametrize("table", ["suppressions", "threads"])
+def test_a_context_that_does_not_come_within_five_seconds_is_a_503(
+    api: ApiClient, identity: Identity, table: str
+) -> None:
+    asked = received(identity)
+    given = connection.get_connection_params()
+    names = ("host", "port", "user", "password", "dbname")
+    parameters = {name: given[name] for name in names if given.get(name)}
+
+    with psycopg.connect(**parameters) as other:
+        other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        started = time.monotonic()
+        response = api.answer("reply", asked.public_id)
+        took = time.monotonic() - started
+
+    assert (response.status_code, code_of(response)) == (503, "unavailable")
+    assert 4 < took < 9
+    assert api.answer("reply", asked.public_id).json()["deduplicated"] is False

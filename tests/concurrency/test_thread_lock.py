@@ -15,7 +15,16 @@ from core import clock, objects, points
 from core.clock import database_now
 from domains.models import Domain
 from mailboxes.key_services import create_key
+from mailboxes.keyring_services import forget_keys, rotate_key, verifying_key
 from mailboxes.models import Identity, Message, Thread
+from mailboxes.statuses import KeyPurpose
+from mailboxes.thread_tokens import (
+    Invalid,
+    Valid,
+    Verdict,
+    split_subaddress,
+    verify_token,
+)
 from outbound import thread_lock
 from outbound.transports.base import Rejected, RejectReason
 from tests.factories import AddressFactory
@@ -35,6 +44,12 @@ REFUSED = Rejected(RejectReason.PROVIDER_VALIDATION, "550", "no")
 @pytest.fixture(autouse=True)
 def _no_limits(settings: Settings) -> None:
     settings.PM_RATE_SENDS = settings.PM_RATE_PER_KEY = settings.PM_RATE_PER_TENANT = 0
+
+
+@pytest.fixture(autouse=True)
+def _new_ring() -> None:
+    """Forget the keys of an earlier test: their rows are gone."""
+    forget_keys()
 
 
 @pytest.fixture
@@ -80,6 +95,16 @@ def depart(message_id: str) -> None:
 def accepted_id(response: Any) -> str:
     assert response.status_code == 202, response.content
     return str(response.json()["id"])
+
+
+def token_of(address: str, identity: Identity) -> Verdict:
+    """Judge the token of an address as mail that comes in is judged."""
+    now = database_now()
+    return verify_token(
+        split_subaddress(address)[1] or "",
+        identity_id=identity.id,
+        key_of=lambda kid: verifying_key(KeyPurpose.THREAD, kid, now=now),
+    )
 
 
 def fields(message_id: str) -> dict[str, str]:
@@ -276,13 +301,33 @@ def test_new_threads_at_once_get_numbers_of_their_own_that_their_tokens_name(
         )
         for response in answers:
             message = Message.objects.get(public_id=accepted_id(response))
-            shown = fields(message.public_id)["Reply-To"]
-            assert message.reply_to[0]["address"] in shown
+            address = message.reply_to[0]["address"]
+            assert address in fields(message.public_id)["Reply-To"]
+            assert token_of(address, identity) == Valid(message.thread.seq)
     assert Thread.objects.count() == 24
     identity.mailbox.refresh_from_db()
     assert identity.mailbox.next_thread_seq > max(
         Thread.objects.values_list("seq", flat=True)
     )
+
+
+def test_a_token_names_its_thread_until_its_key_has_been_gone_for_90_days(
+    api: ApiClient, identity: Identity, asked: Message
+) -> None:
+    Domain.objects.update(reply_token="subaddress")
+    answer = api.answer("reply", asked.public_id)
+    address = answer.json()["reply_to"][0]["address"]
+    named = Valid(asked.thread.seq)
+
+    assert token_of(address, identity) == named
+    assert token_of(address, AddressFactory.create().identity) == Invalid()
+    rotate_key(KeyPurpose.THREAD)
+    assert token_of(address, identity) == named
+    later = api.send(booking(), key="later").json()["reply_to"][0]["address"]
+    assert "+t1" in later
+    clock.offset += timedelta(days=91)
+    assert token_of(address, identity) == Invalid()
+    assert isinstance(token_of(later, identity), Valid)
 
 
 def test_row_46_deleting_a_message_or_its_thread_leaves_the_key(
