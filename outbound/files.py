@@ -8,7 +8,7 @@ from core.clock import database_now
 from core.ids import is_id
 from mailboxes.keyring_services import verifying_key
 from mailboxes.models import Attachment
-from mailboxes.statuses import KeyPurpose, MessageStatus
+from mailboxes.statuses import IdentityStatus, KeyPurpose, MessageStatus
 from outbound.errors import AttachmentNotFound
 from outbound.links import read_link
 
@@ -17,6 +17,8 @@ UNSEEN: Final = (
     MessageStatus.THROTTLED,
     MessageStatus.HIDDEN,
 )
+GONE: Final = (IdentityStatus.DELETING, IdentityStatus.DELETED)
+"""A link is held by others: nobody takes it back when its mailbox is being erased."""
 OPAQUE: Final = "application/octet-stream"
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -48,6 +50,7 @@ def attachment_of(identity_id: str, message_id: str, attachment_id: str) -> Serv
             message__identity_id=identity_id,
         )
         .exclude(message__status__in=UNSEEN)
+        .exclude(message__identity__status__in=GONE)
         .exclude(scan_status="infected")
         .first()
     )

@@ -112,6 +112,19 @@ def test_a_link_is_good_until_it_expires_and_never_says_why_not(
         )
 
 
+@pytest.mark.parametrize("status", ["deleting", "deleted"])
+def test_a_link_ends_with_its_mailbox(
+    linking: ApiClient, client: Client, status: str
+) -> None:
+    _, url = send_large(linking)
+    Identity.objects.update(status="paused")
+    assert client.get(url).status_code == 200
+
+    Identity.objects.update(status=status)
+
+    assert code_of(client.get(url)) == "attachment_not_found"
+
+
 @pytest.mark.parametrize(("revoke", "status"), [(False, 200), (True, 404)])
 def test_a_link_outlives_the_turn_of_its_key_unless_that_is_revoked(
     linking: ApiClient, client: Client, revoke: bool, status: int
