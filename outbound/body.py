@@ -19,6 +19,7 @@ NOTE_LINE: Final = "---------- Forwarded message ---------"
 SIGNATURE_LINE: Final = "-- "
 
 _END_OF_PAGE: Final = re.compile(r"</body\s*>|</html\s*>", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"<!--(?:-?>|.*?(?:--!?>|(?P<open>\Z)))", re.DOTALL)
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
@@ -88,13 +89,23 @@ def append_html(page: str | None, fragment: str) -> str | None:
     """Return a page with a fragment at its end, inside its body; None stays None."""
     if page is None:
         return None
-    ends = list(_END_OF_PAGE.finditer(page))
+    # what stands in a comment is no end, and nobody would see what is added there
+    seen = _COMMENT.sub(lambda found: " " * len(found.group()), page)
+    ends = list(_END_OF_PAGE.finditer(seen))
     if not ends:
-        return page + fragment
+        place = _visible_end(page)
+        return page[:place] + fragment + page[place:]
     # the last </body>, or where there is none the last </html>
     bodies = [end for end in ends if end.group().lower().startswith("</body")]
     place = (bodies or ends)[-1].start()
     return page[:place] + fragment + page[place:]
+
+
+def _visible_end(page: str) -> int:
+    """Return where a page ends for its reader: before a comment that is left open."""
+    comments = list(_COMMENT.finditer(page))
+    is_open = bool(comments) and comments[-1]["open"] is not None
+    return comments[-1].start() if is_open else len(page)
 
 
 def escape_text(text: str) -> str:

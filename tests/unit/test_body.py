@@ -1,5 +1,6 @@
 """Bodies: what the page adds, in its order, once, and in the right part."""
 
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -207,3 +208,28 @@ def test_the_callers_words_always_come_first(
     assert bodies.text.startswith(text)
     assert bodies.text.count(AI) == 1 + text.count(AI)
     assert "<" not in escape_text(text).replace("<br>", "")
+
+
+@pytest.mark.parametrize(
+    ("page", "whole"),
+    [
+        ("<p>a</p><!-- </body> -->", "<p>a</p><!-- </body> -->+"),
+        ("<body>a</body><!-- </body> -->", "<body>a+</body><!-- </body> -->"),
+        ("<p>a</p><!-- b", "<p>a</p>+<!-- b"),
+        ("<p>a</p><!-- b --><!--", "<p>a</p><!-- b -->+<!--"),
+        ("<!-->a</body>", "<!-->a+</body>"),
+        ("<!-- --!>a<!--->b</body>", "<!-- --!>a<!--->b+</body>"),
+        ("<!-- a --><p>b</p>", "<!-- a --><p>b</p>+"),
+    ],
+)
+def test_nothing_is_added_inside_a_comment(page: str, whole: str) -> None:
+    assert append_html(page, "+") == whole
+
+
+def test_a_page_of_comments_takes_no_time() -> None:
+    page = "<!--" * 500_000 + "</body>"
+    started = time.monotonic()
+
+    append_html(page, "+")
+
+    assert time.monotonic() - started < 2
