@@ -13,7 +13,13 @@ from core.errors import (
 )
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
-from mailboxes.recipients import Party, reply_all_recipients, reply_recipients
+from mailboxes.policy import max_recipients
+from mailboxes.recipients import (
+    AnsweredMessage,
+    Party,
+    reply_all_recipients,
+    reply_recipients,
+)
 from mailboxes.statuses import MessageKind, MessageStatus, Operation
 from mailboxes.subjects import forward_subject, reply_subject
 from mailboxes.threading import (
@@ -23,10 +29,12 @@ from mailboxes.threading import (
     parent_of,
 )
 from outbound.draft import Draft
-from outbound.errors import AutoReplyNotAllowed, LoopDetected, placed
+from outbound.errors import AutoReplyNotAllowed, LoopDetected, TooManyRecipients, placed
 from outbound.loops import AutoReplyFacts, auto_reply_fault, is_loop, next_hop
 from outbound.plan import AnsweredFacts, PlannedRecipient
 
+MOST_NAMED: Final = 1000
+"""Parties of a message that a reply to all looks at; no policy allows so many."""
 ANSWERS: Final = frozenset({Operation.REPLY, Operation.REPLY_ALL})
 UNSENT: Final = frozenset(
     {
@@ -56,6 +64,7 @@ def answer_parties(draft: Draft) -> Iterator[PlannedRecipient]:
     answered = draft.facts.answered
     assert answered is not None  # noqa: S101  step 5 found it
     if draft.operation == Operation.REPLY_ALL:
+        _check_named(answered.message, limit=max_recipients(draft.facts.policy))
         found = reply_all_recipients(answered.message, own=draft.facts.own)
     else:
         found = reply_recipients(answered.message)
@@ -66,6 +75,15 @@ def answer_parties(draft: Draft) -> Iterator[PlannedRecipient]:
         for index, party in enumerate(parties):
             address = reachable(party.address, f"{field}[{index}]")
             yield PlannedRecipient(address, _clean_name(party), field)
+
+
+def _check_named(message: AnsweredMessage, *, limit: int) -> None:
+    """Refuse mail that names thousands before each of them is looked at."""
+    if (count := len(message.to) + len(message.cc)) > MOST_NAMED:
+        raise TooManyRecipients(
+            f"The message that is answered names {count} parties; {limit} is the most.",
+            details={"limit": limit},
+        )
 
 
 def reachable(raw: str, path: str) -> str:

@@ -7,8 +7,8 @@ import pytest
 
 from core import objects
 from mailboxes.models import Identity, Message
-from outbound import prepare
-from tests.support.answering import received, with_file
+from outbound import answering, prepare
+from tests.support.answering import named, received, with_file
 from tests.support.api import ApiClient, code_of
 from tests.support.mail_reader import modern
 
@@ -120,3 +120,19 @@ def test_a_slow_store_holds_a_forward_of_many_files_for_ten_seconds_at_most(
 
     assert len(read) == 2
     assert not Message.objects.filter(direction="outbound").exists()
+
+
+def test_a_reply_to_thousands_is_refused_before_each_is_looked_at(
+    api: ApiClient, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = named(*(f"u{n}@h{n}.example" for n in range(1001)))
+    asked = received(identity, cc_addrs=many, to_addrs=[])
+    looked: list[object] = []
+    monkeypatch.setattr(answering, "reply_all_recipients", looked.append)
+
+    refused = api.answer("reply-all", asked.public_id)
+
+    assert (refused.status_code, code_of(refused)) == (400, "too_many_recipients")
+    assert refused.json()["error"]["details"] == {"limit": 10}
+    assert looked == []
+    assert api.answer("reply", asked.public_id).status_code == 202
