@@ -11,6 +11,7 @@ from core.ids import is_id
 from delivery.models import Attempt, Delivery
 from mailboxes.models import Attachment, Message
 from outbound import serializers
+from outbound.files import UNSEEN
 from outbound.serializers import Json, MessageFacts, instant, render_message
 
 LIMIT, MOST = 25, 100
@@ -98,7 +99,7 @@ def message_json(message: Message) -> Json:
 
 def _messages(identity_id: str) -> QuerySet[Message]:
     related = ("attachments", "labels", "deliveries")
-    found = Message.objects.filter(identity_id=identity_id)
+    found = Message.objects.filter(identity_id=identity_id).exclude(status__in=UNSEEN)
     return found.select_related("thread").prefetch_related(*related)
 
 

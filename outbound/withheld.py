@@ -1,7 +1,8 @@
-"""Recipients who have been suppressed between submit and claim: they get no call.
+"""Recipients set aside between submit and claim: they get no call.
 
-Architecture section 9: suppressions are looked at again at claim time, for hours may
-lie between.
+Suppressions and the tenant's blocks are looked at again at claim time, for hours may
+lie between. What only decides whether a send may begin is not: a recipient who was
+known, or on the list, when the send was accepted stays so.
 """
 
 from datetime import datetime
@@ -10,28 +11,37 @@ from delivery.changes import DeliveryChange, announce, move, settle_status
 from delivery.statuses import DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus
-from suppressions.selectors import suppressed_among
+from suppressions.filters import filter_recipients
+from suppressions.selectors import filter_facts
 
 
 def withhold(message: Message, *, now: datetime) -> bool:
-    """Set aside who is suppressed by now; tell whether the message still waits.
+    """Set aside who may not be written to by now; tell whether the message still waits.
 
     Joins the caller's transaction, which holds the message; with nobody left, the
     message has left the queue.
     """
     queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
     addresses = sorted(queued.values_list("address", flat=True))
-    found = suppressed_among(addresses, tenant_id=message.tenant_id, now=now)
+    facts = filter_facts(
+        addresses,
+        tenant_id=message.tenant_id,
+        identity_id=message.identity_id,
+        now=now,
+    )
+    found = filter_recipients(
+        addresses, facts, allowlist_only=False, require_known=False
+    )
     if not found:
         return True
     changes = [
         DeliveryChange(
             address,
             DeliveryStatus.SUPPRESSED,
-            reason=str(reason),
-            smtp_response=f"policy: suppression ({reason})",
+            reason=str(filtered.reason),
+            smtp_response=filtered.smtp_response,
         )
-        for address, reason in found.items()
+        for address, filtered in found.items()
     ]
     move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
     announce(message, settle_status(message, charged=0, now=now), now=now)

@@ -61,17 +61,3 @@ def filter_facts(
         allowed=frozenset(value for kind, value, _ in rows if kind == "allow"),
         known=frozenset(value for kind, value, _ in rows if kind == "known"),
     )
-
-
-def suppressed_among(
-    addresses: Sequence[str], *, tenant_id: str, now: datetime
-) -> dict[str, SuppressionReason]:
-    """Return which normalised addresses are suppressed now, and why.
-
-    Asked again at claim time: hours may lie between submit and claim.
-    """
-    by_hash = {address_hash(address): address for address in addresses}
-    rows = fetch_all(
-        _SUPPRESSED, {"tenant": tenant_id, "hashes": sorted(by_hash), "now": now}
-    )
-    return {by_hash[value]: SuppressionReason(reason) for _, value, reason in rows}

@@ -10,6 +10,7 @@ from delivery.models import Attempt, Delivery
 from mailboxes.models import Identity, Message
 from outbound.schemas import AttemptList, MessageOut, MessagePage
 from tests.factories import AddressFactory, QueuedMessageFactory
+from tests.support.answering import received
 from tests.support.api import ApiClient, booking, code_of, paths_of
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +34,18 @@ def test_a_message_is_read_as_it_was_accepted(api: ApiClient) -> None:
     assert stored == sent
     MessageOut.model_validate(stored)
     assert stored["attachments"][0]["size"] == 2
+
+
+@pytest.mark.parametrize("status", ["hidden", "throttled", "quarantined"])
+def test_mail_that_may_not_be_seen_is_not_there(
+    api: ApiClient, identity: Identity, status: str
+) -> None:
+    unseen = received(identity, status=status)
+
+    answer = api.get(f"{api.path}/{unseen.public_id}")
+
+    assert code_of(answer) == "message_not_found"
+    assert api.get(api.path).json()["data"] == []
 
 
 def test_a_message_shows_what_became_of_it(api: ApiClient) -> None:
