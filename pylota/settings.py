@@ -158,6 +158,11 @@ STORAGES = {
 
 DEBUG = False
 ALLOWED_HOSTS = ["*"] if LOCAL else [PM_API_HOST]
+if not LOCAL:  # a proxy ends TLS in front of us (docker/proxy.conf)
+    CSRF_TRUSTED_ORIGINS = [f"https://{PM_API_HOST}"]
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
 ROOT_URLCONF = "pylota.urls"
 WSGI_APPLICATION = "pylota.wsgi.application"
 USE_TZ = True
