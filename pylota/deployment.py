@@ -23,6 +23,7 @@ from django.db.migrations.executor import MigrationExecutor
 from domains.services import platform_relay
 from pylota import checks, web
 from pylota.embedded import defaults
+from pylota.one_at_a_time import Place
 from pylota.supervisor import POLL_SECONDS, Program, Supervisor
 
 LOCAL_GRACE: Final = 8.0
@@ -38,7 +39,8 @@ class StopAsked(BaseException):
 class Deployment:
     """Starts everything, watches it, and ends everything.
 
-    ``port`` 0 takes a free one. ``environment`` is laid over the children's. ``say``
+    ``port`` 0 takes a free one; so does a port that is in use, if it ``may_move``.
+    ``environment`` is laid over the children's. ``say``
     gets one line for each step, ``begin`` a step's name as it begins. Use it as a
     context, in the main thread::
 
@@ -52,15 +54,18 @@ class Deployment:
         *,
         port: int = 8000,
         host: str = "127.0.0.1",
+        may_move: bool = False,
         environment: Mapping[str, str] | None = None,
         say: Callable[[str], None] | None = None,
         begin: Callable[[str], None] | None = None,
     ) -> None:
         self.host = host
         self.port = port
+        self._may_move = may_move
         self._environment = dict(environment or {})
         self._say = say or _print
         self._begin = begin or _ignore
+        self._place = Place(settings.PM_DATA_DIR)
         self._supervisor = Supervisor(self._say)
         self._asked_at: float | None = None
         self._is_stopping = False
@@ -112,12 +117,15 @@ class Deployment:
         connection.close()
         if defaults.current is not None:
             defaults.current.stop()
+        self._place.leave()
         self._give_signals_back()
 
     def _start(self) -> None:
+        self._place.take()
         if settings.LOCAL:
             self._say("local environment: for development, with secrets of its own")
-        self.port = free_port(self.host, self.port)
+        self.port = self._free_port()
+        self._place.tell(self.url)
         self._tell_of_the_database()
         with self._timed("migrations") as detail:
             detail.append(migrate())
@@ -131,6 +139,15 @@ class Deployment:
             if (relay := platform_relay()) is not None:
                 where = f"smtps://{relay.host}:{relay.port}"
                 self._say(line("catcher (SMTP over TLS)", detail=where))
+
+    def _free_port(self) -> int:
+        try:
+            return free_port(self.host, self.port)
+        except ImproperlyConfigured:
+            if not self._may_move:
+                raise
+            self._say(f"port {self.port} is in use: taking a free one")
+            return free_port(self.host, 0)
 
     def _tell_of_the_database(self) -> None:
         server = defaults.current

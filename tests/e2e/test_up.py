@@ -102,6 +102,35 @@ def test_a_signal_stops_all_within_ten_seconds_and_leaves_no_process(
     assert up.output.endswith("stopped\n")
 
 
+def test_a_second_one_in_the_same_folder_names_the_first_and_goes(
+    up: Up, processes: Processes
+) -> None:
+    url = up.wait_until_it_serves()
+
+    for command in ("up", "demo"):
+        second = processes.run(
+            command,
+            [sys.executable, str(ROOT / "manage.py"), command],
+            {"PM_DATA_DIR": processes.folder / "data"},
+        )
+
+        assert second.process.wait(timeout=30) == 1
+        assert second.output.splitlines() == [
+            f"CommandError: Pylota already runs here (pid {up.running.pid}, {url}). "
+            "Stop it, or set PM_DATA_DIR."
+        ]
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_a_folder_is_free_again_though_its_holder_was_killed(
+    up: Up, processes: Processes
+) -> None:
+    up.running.signal(signal.SIGKILL)
+    until(lambda: up.members() == {}, what="the end of the children")
+
+    Up(processes).wait_until_it_serves()
+
+
 def test_a_child_that_will_not_end_is_killed_in_time(up: Up) -> None:
     # Given a worker that hears nothing
     os.kill(up.member("-m celery"), signal.SIGSTOP)

@@ -13,7 +13,7 @@ from django.db import connection
 from mailboxes.statuses import TenantMode
 from pylota.catcher.server import caught
 from pylota.demo import Demo, DemoFailed, Mailbox, how_to_go_on
-from pylota.deployment import Deployment, catcher_is_wanted, free_port
+from pylota.deployment import Deployment, catcher_is_wanted
 from pylota.provisioning import Provisioned, provision
 from pylota.supervisor import StartFailed
 from pylota.terminal import Terminal
@@ -39,7 +39,10 @@ class Command(BaseCommand):
         terminal = Terminal(self.stdout)
         try:
             with Deployment(
-                port=_port(options["port"]), say=terminal.say, begin=terminal.begin
+                port=8000 if options["port"] is None else options["port"],
+                may_move=options["port"] is None,
+                say=terminal.say,
+                begin=terminal.begin,
             ) as deployment:
                 self._show(deployment, terminal)
                 deployment.wait()
@@ -63,15 +66,6 @@ class Command(BaseCommand):
         terminal.say("")
         for line in how_to_go_on(deployment.url, live, password):
             terminal.say(line)
-
-
-def _port(wanted: int | None) -> int:
-    if wanted is not None:
-        return wanted
-    try:
-        return free_port("127.0.0.1", 8000)
-    except ImproperlyConfigured:
-        return 0
 
 
 def _identity(tenant: str, mode: TenantMode) -> Provisioned:
