@@ -4,6 +4,8 @@ import base64
 import binascii
 import json
 import os
+import re
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,9 +13,12 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from domains.names import normal_name
+
 T = TypeVar("T")
 
 _UNSET: Any = object()
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def _read(name: str, default: T, parse: Callable[[str], T]) -> T:
@@ -128,6 +133,59 @@ def secret(name: str, default: bytes = _UNSET) -> bytes:
         return value
 
     return _read(name, default, parse)
+
+
+def distinct(**secrets: bytes) -> None:
+    """Raise ImproperlyConfigured, naming both, if two secrets are equal.
+
+    Whoever learned one of them would have the other. An empty one is no secret.
+    """
+    first: dict[bytes, str] = {}
+    for name, value in secrets.items():
+        if value and first.setdefault(value, name) != name:
+            raise ImproperlyConfigured(
+                f"config_invalid: {name} is the same as {first[value]}. "
+                "Make each secret a different one."
+            )
+
+
+def service_url(raw: str, *, schemes: tuple[str, ...]) -> None:
+    """Raise ValueError unless the text is a URL of one of the schemes, with a host."""
+    known = ", ".join(f"{scheme}://" for scheme in schemes)
+    try:
+        parts = urlsplit(raw)
+        port = parts.port
+    except ValueError:
+        raise ValueError("is not a URL with a port number") from None
+    if parts.scheme not in schemes:
+        raise ValueError(f"must begin with one of {known}")
+    if port == 0 or not (parts.hostname or parts.scheme == "memory"):
+        raise ValueError("names no host and port to connect to")
+
+
+def host_name(raw: str, *, with_port: bool) -> None:
+    """Raise ValueError unless the text is a host name in lower case, or IPv4."""
+    name, colon, port = raw.partition(":")
+    if colon and not (with_port and port.isdecimal()):
+        raise ValueError("must be a host name alone: no scheme, port or path")
+    if len(name) > 253 or not all(_LABEL.fullmatch(part) for part in name.split(".")):
+        raise ValueError("must be a host name in lower case, such as api.example.com")
+
+
+def domain_name(raw: str) -> None:
+    """Raise ValueError unless the text is a domain name as it is stored."""
+    if (name := normal_name(raw)) != raw:
+        raise ValueError(f"must be written {name}")
+
+
+def pem_file(raw: str) -> None:
+    """Raise ValueError unless the text is the path of certificates in PEM."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(raw)
+    except ssl.SSLError:
+        raise ValueError("is not a usable file: no certificates in PEM") from None
+    except OSError as error:
+        raise ValueError(f"is not a usable file: {error.strerror}") from None
 
 
 def postgres_url(raw: str) -> None:

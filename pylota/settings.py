@@ -32,9 +32,15 @@ PM_DATA_DIR = env.folder("PM_DATA_DIR", default_data_dir())
 if TESTING:  # a folder for each process of a test run: some tests break theirs
     PM_DATA_DIR = PM_DATA_DIR / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "one")
 PM_LOG_LEVEL = env.choice("PM_LOG_LEVEL", "info", ("debug", "info", "warning", "error"))
-PM_API_HOST = env.text("PM_API_HOST", *(("127.0.0.1",) if LOCAL else ()))
-PM_PLATFORM_DOMAIN = env.text(
-    "PM_PLATFORM_DOMAIN", *(("agents.test",) if LOCAL else ())
+PM_API_HOST = env.checked(
+    "PM_API_HOST",
+    *(("127.0.0.1",) if LOCAL else ()),
+    check=partial(env.host_name, with_port=LOCAL),
+)
+PM_PLATFORM_DOMAIN = env.checked(
+    "PM_PLATFORM_DOMAIN",
+    *(("agents.test",) if LOCAL else ()),
+    check=env.domain_name,
 )
 PM_PLATFORM_TRANSPORT = env.choice(
     "PM_PLATFORM_TRANSPORT",
@@ -42,7 +48,9 @@ PM_PLATFORM_TRANSPORT = env.choice(
     ("cloudflare", "ses", "smtp"),
 )
 PM_PLATFORM_RELAY_URL = env.checked(
-    "PM_PLATFORM_RELAY_URL", "", check=partial(parse_relay_url, is_local=LOCAL)
+    "PM_PLATFORM_RELAY_URL",
+    *(("",) if LOCAL or PM_PLATFORM_TRANSPORT != "smtp" else ()),
+    check=partial(parse_relay_url, is_local=LOCAL),
 )
 PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY", check=policy.check)
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
@@ -52,7 +60,9 @@ PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
 PM_RATE_PER_KEY = env.integer("PM_RATE_PER_KEY", 600)
 PM_RATE_PER_TENANT = env.integer("PM_RATE_PER_TENANT", 1800)
 PM_RATE_SENDS = env.integer("PM_RATE_SENDS", 120)
-PM_REDIS_URL = env.text("PM_REDIS_URL", "")
+PM_REDIS_URL = env.checked(
+    "PM_REDIS_URL", "", check=partial(env.service_url, schemes=("redis", "rediss"))
+)
 
 # --- secrets -------------------------------------------------------------------------
 
@@ -69,7 +79,15 @@ PM_MASTER_KEY = _secret("PM_MASTER_KEY")
 PM_MASTER_KEY_B = env.secret("PM_MASTER_KEY_B", b"")
 PM_MASTER_KEY_ACTIVE = env.choice("PM_MASTER_KEY_ACTIVE", "a", ("a", "b"))
 sealer_of(PM_MASTER_KEY, PM_MASTER_KEY_B, PM_MASTER_KEY_ACTIVE)  # or the start ends
-SECRET_KEY = _secret("PM_DJANGO_SECRET").hex()
+PM_DJANGO_SECRET = _secret("PM_DJANGO_SECRET")
+env.distinct(
+    PM_KEY_PEPPER=PM_KEY_PEPPER,
+    PM_HASH_KEY=PM_HASH_KEY,
+    PM_MASTER_KEY=PM_MASTER_KEY,
+    PM_MASTER_KEY_B=PM_MASTER_KEY_B,
+    PM_DJANGO_SECRET=PM_DJANGO_SECRET,
+)
+SECRET_KEY = PM_DJANGO_SECRET.hex()
 
 # --- claims, alarms, back-off --------------------------------------------------------
 
@@ -89,7 +107,7 @@ PM_SMTP_CONNECT_SECONDS = env.seconds("PM_SMTP_CONNECT_SECONDS", 10, least=0.1)
 PM_SMTP_COMMAND_SECONDS = env.seconds("PM_SMTP_COMMAND_SECONDS", 30, least=0.1)
 PM_SMTP_FINAL_SECONDS = env.seconds("PM_SMTP_FINAL_SECONDS", 60, least=0.1)
 PM_SMTP_PARALLEL = env.integer("PM_SMTP_PARALLEL", 4, least=1)
-PM_RELAY_CA_FILE = env.text("PM_RELAY_CA_FILE", "")
+PM_RELAY_CA_FILE = env.checked("PM_RELAY_CA_FILE", "", check=env.pem_file)
 
 # --- processes -----------------------------------------------------------------------
 
@@ -139,7 +157,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- broker --------------------------------------------------------------------------
 
-CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "memory://")
+BROKERS = ("amqp", "amqps", "pyamqp", "redis", "rediss", "memory")
+CELERY_BROKER_URL = env.checked(
+    "CELERY_BROKER_URL", "memory://", check=partial(env.service_url, schemes=BROKERS)
+)
 
 # --- objects -------------------------------------------------------------------------
 

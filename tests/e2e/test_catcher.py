@@ -141,10 +141,8 @@ def test_it_stops_on_sigterm_and_comes_back_on_its_port_with_its_mails(
 
 
 def test_it_runs_in_the_local_environment_only(tmp_path: Path) -> None:
-    secrets = dict.fromkeys(
-        ("PM_KEY_PEPPER", "PM_HASH_KEY", "PM_MASTER_KEY", "PM_DJANGO_SECRET"),
-        "A" * 43 + "=",
-    )
+    names = ("PM_KEY_PEPPER", "PM_HASH_KEY", "PM_MASTER_KEY", "PM_DJANGO_SECRET")
+    secrets = {name: "ABCD"[n] * 43 + "=" for n, name in enumerate(names)}
     environment = {
         **os.environ,
         **secrets,

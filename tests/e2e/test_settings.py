@@ -58,6 +58,7 @@ def test_a_whole_configuration_starts(tmp_path: Path) -> None:
     [
         "PM_API_HOST",
         "PM_PLATFORM_DOMAIN",
+        "PM_PLATFORM_RELAY_URL",
         "PM_KEY_PEPPER",
         "PM_HASH_KEY",
         "PM_MASTER_KEY",
@@ -83,6 +84,12 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("PM_BACKOFF_SCALE", "0.01"),
         ("PM_WORKERS", "0"),
         ("DATABASE_URL", "sqlite:///x"),
+        ("PM_API_HOST", "https://api.example.com"),
+        ("PM_PLATFORM_DOMAIN", "agents"),
+        ("PM_REDIS_URL", "http://:hush@redis.example.com"),
+        ("CELERY_BROKER_URL", "sqs://u:hush@x"),
+        ("PM_RELAY_CA_FILE", "/nowhere/ca.pem"),
+        ("PM_DJANGO_SECRET", key(1)),
     ],
 )
 def test_what_is_wrong_is_named_and_no_secret_is_shown(
@@ -92,6 +99,12 @@ def test_what_is_wrong_is_named_and_no_secret_is_shown(
 
     assert f"config_invalid: {name}" in said
     assert "hush" not in said
+
+
+def test_a_domain_without_a_relay_may_wait_for_another_transport(
+    tmp_path: Path,
+) -> None:
+    assert start(tmp_path, PM_PLATFORM_TRANSPORT="", PM_PLATFORM_RELAY_URL="") == ""
 
 
 def test_the_local_environment_needs_nothing_and_keeps_its_secrets(

@@ -3,9 +3,11 @@
 import base64
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
@@ -23,6 +25,17 @@ READERS: dict[str, Reader] = {
     "secret": lambda name: env.secret(name, b""),
     "folder": lambda name: env.folder(name, Path("x")),
     "postgres": lambda name: env.checked(name, "", check=env.postgres_url),
+    "service": lambda name: env.checked(
+        name, "", check=partial(env.service_url, schemes=("redis", "memory"))
+    ),
+    "host": lambda name: env.checked(
+        name, "", check=partial(env.host_name, with_port=False)
+    ),
+    "local host": lambda name: env.checked(
+        name, "", check=partial(env.host_name, with_port=True)
+    ),
+    "domain": lambda name: env.checked(name, "", check=env.domain_name),
+    "pem": lambda name: env.checked(name, "", check=env.pem_file),
 }
 
 
@@ -42,6 +55,13 @@ READERS: dict[str, Reader] = {
         ("secret", KEY, bytes(range(32))),
         ("folder", "/srv/x", Path("/srv/x")),
         ("postgres", "postgresql://h/d", "postgresql://h/d"),
+        ("service", "redis://:p@h:6379/0", "redis://:p@h:6379/0"),
+        ("service", "memory://", "memory://"),
+        ("host", "api.example.com", "api.example.com"),
+        ("host", "127.0.0.1", "127.0.0.1"),
+        ("local host", "localhost:9000", "localhost:9000"),
+        ("domain", "agents.example.com", "agents.example.com"),
+        ("pem", certifi.where(), certifi.where()),
     ],
 )
 def test_a_right_value_is_read(
@@ -69,6 +89,18 @@ def test_a_right_value_is_read(
         ("secret", "***", "is not base64"),
         ("secret", "aHVzaA==", "must be 32 bytes in base64, not 4"),
         ("postgres", "mysql://u:hush@h/d", "must begin with postgres://"),
+        ("service", "http://:hush@h", "must begin with one of redis://, memory://"),
+        ("service", "redis://", "names no host"),
+        ("service", "redis://:hush@h:x/0", "is not a URL with a port number"),
+        ("host", "https://api.example.com", "must be a host name alone"),
+        ("host", "api.example.com:443", "must be a host name alone"),
+        ("local host", "localhost:http", "must be a host name alone"),
+        ("host", "API.example.com", "must be a host name in lower case"),
+        ("host", "api_1.example.com", "must be a host name in lower case"),
+        ("domain", "agents", "'agents' is not a domain name"),
+        ("domain", "Agents.example.com", "must be written agents.example.com"),
+        ("pem", "/nowhere/ca.pem", "is not a usable file: No such file"),
+        ("pem", __file__, "is not a usable file: no certificates in PEM"),
     ],
 )
 def test_a_wrong_value_names_its_variable_and_hides_itself(
@@ -82,6 +114,13 @@ def test_a_wrong_value_names_its_variable_and_hides_itself(
     assert str(refusal.value).startswith(f"config_invalid: PM_X {words}")
     assert "hush" not in str(refusal.value)
     assert re.search(r"aHVzaA|\*\*\*", str(refusal.value)) is None
+
+
+def test_two_equal_secrets_are_named_and_empty_ones_are_none() -> None:
+    env.distinct(A=b"1", B=b"2", C=b"", D=b"")
+
+    with pytest.raises(ImproperlyConfigured, match="config_invalid: C is the same as "):
+        env.distinct(A=b"1", B=b"2", C=b"2")
 
 
 def test_a_required_variable_that_is_missing_is_named(
