@@ -2,6 +2,7 @@
 
 import http.client
 import sys
+from argparse import ArgumentTypeError
 from typing import Final
 
 from django.conf import settings
@@ -25,6 +26,16 @@ def command(host: str, port: int) -> list[str]:
         *("--host", host, "--port", str(port)),
         "pylota.wsgi:application",
     ]
+
+
+def port_number(raw: str) -> int:
+    """Return the port that a command line names, 0 for any free one.
+
+    Raises ArgumentTypeError, whose text argparse shows.
+    """
+    if not (raw.isdecimal() and int(raw) <= 65535):
+        raise ArgumentTypeError("must be a number from 0 to 65535")
+    return int(raw)
 
 
 def answers(host: str, port: int) -> bool:

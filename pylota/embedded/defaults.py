@@ -93,6 +93,13 @@ def prepare(argv: list[str]) -> None:
         os.environ["DATABASE_URL"] = url
 
 
+def hint() -> str:
+    """Return what to add to a complaint about settings if none of them is set."""
+    if _is_deployed():
+        return ""
+    return " On your own machine: PM_ENV=local."
+
+
 def tell(line: str) -> None:
     """Say what takes long, beside the command's own output."""
     sys.stderr.write(f"{line}\n")
@@ -100,9 +107,11 @@ def tell(line: str) -> None:
 
 
 def _is_newcomer(argv: list[str]) -> bool:
-    if os.environ.get("PM_ENV") or any(os.environ.get(name) for name in _DEPLOYED):
-        return False
-    return len(argv) > 1 and argv[1] in _LOCAL_COMMANDS
+    return not _is_deployed() and len(argv) > 1 and argv[1] in _LOCAL_COMMANDS
+
+
+def _is_deployed() -> bool:
+    return any(os.environ.get(name) for name in ("PM_ENV", *_DEPLOYED))
 
 
 def _may_search(folder: Path, account: Account) -> bool:

@@ -17,6 +17,7 @@ from pylota.deployment import Deployment, catcher_is_wanted
 from pylota.provisioning import Provisioned, provision
 from pylota.supervisor import StartFailed
 from pylota.terminal import Terminal
+from pylota.web import port_number
 
 
 class Command(BaseCommand):
@@ -27,7 +28,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the port; a busy default makes way for a free one."""
-        parser.add_argument("--port", type=int, help="8000, or a free one if it is not")
+        parser.add_argument(
+            "--port", type=port_number, help="8000, or a free one if it is not"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Show each step on one line; an unexpected end of a step is an error."""

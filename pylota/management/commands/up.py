@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from pylota.deployment import Deployment
 from pylota.supervisor import StartFailed
 from pylota.terminal import Terminal
+from pylota.web import port_number
 
 
 class Command(BaseCommand):
@@ -18,7 +19,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the address to serve on."""
-        parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+        parser.add_argument(
+            "--port", type=port_number, default=8000, help="0 takes a free one"
+        )
         parser.add_argument("--host", default="127.0.0.1")
 
     def handle(self, *, port: int, host: str, **_: Any) -> None:
