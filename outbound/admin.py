@@ -98,6 +98,15 @@ class MessageAdmin(ReadOnlyAdmin):
         urls: list[URLPattern] = super().get_urls()
         return [settle, *urls]
 
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Message | None:
+        """Find a message by its row's number, or by the id that the API shows."""
+        if is_id(object_id, "msg"):
+            from_field = "public_id"
+        found: Message | None = super().get_object(request, object_id, from_field)
+        return found
+
     def change_view(
         self,
         request: HttpRequest,

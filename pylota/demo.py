@@ -93,17 +93,21 @@ class Demo:
     live: Mailbox
     test: Mailbox
     mail: CaughtMail
-    inbox_url: str
+    base_url: str
     say: Callable[[str], None]
 
-    def run(self) -> None:
-        """Show all of it; raises DemoFailed at the first step that goes wrong."""
+    def run(self) -> str:
+        """Show all of it, and return the number that this demo drew.
+
+        Raises DemoFailed at the first step that goes wrong.
+        """
         key, body, message_id, began = self._first()
         self._again(key, body, message_id)
         self._another_body(key, body)
         self._arrival(message_id, str(body["subject"]), began)
         self._delivered()
         self._uncertain()
+        return key.rpartition("-")[2]
 
     def _first(self) -> tuple[str, dict[str, Any], str, float]:
         for number in _numbers():
@@ -145,24 +149,26 @@ class Demo:
             raise DemoFailed(f"{len(caught)} mails arrived for one key, not 1")
         self.say(
             f"{short(message_id)}  {path}  {took:.2f} s    "
-            f'1 mail arrived: "{subject}"   {self.inbox_url}'
+            f'1 mail arrived: "{subject}"   {self.base_url}/local/inbox'
         )
 
     def _delivered(self) -> None:
         began = time.monotonic()
-        path = self._simulated(DELIVERED, "delivered")
+        _, path = self._simulated(DELIVERED, "delivered")
         took = time.monotonic() - began
         self.say(f"test tenant: {DELIVERED}  {path}  {took:.1f} s")
 
     def _uncertain(self) -> None:
-        path = self._simulated(TIMEOUT, "uncertain")
-        self.say(f"test tenant: {TIMEOUT:<27}  {path:<33} {_SETTLE}")
+        message_id, path = self._simulated(TIMEOUT, "uncertain")
+        page = f"{self.base_url}/admin/mailboxes/message/{message_id}/change/"
+        self.say(f"test tenant: {TIMEOUT:<27}  {path}    settle it: {page}")
 
-    def _simulated(self, recipient: str, end: str) -> str:
+    def _simulated(self, recipient: str, end: str) -> tuple[str, str]:
         body = {"to": [recipient], "subject": f"A test to {recipient}", "text": "Hi"}
         key = f"demo-{secrets.token_hex(8)}"
         answer = _expect(self.test.send(body, key=key), 202, f"a test to {recipient}")
-        return self._follow(self.test, _identified(answer)[0], end)
+        message_id, _ = _identified(answer)
+        return message_id, self._follow(self.test, message_id, end)
 
     def _follow(self, mailbox: Mailbox, message_id: str, end: str) -> str:
         """Return the statuses that a message goes through, up to this one."""
@@ -176,9 +182,6 @@ class Demo:
                 raise DemoFailed(f"{message_id}: {' → '.join(seen)}, never {end}")
             time.sleep(POLL)
         return " → ".join(seen)
-
-
-_SETTLE: Final = "open it in the admin and settle it"
 
 
 def _numbers() -> Iterator[int]:
@@ -205,14 +208,21 @@ def short(identifier: str) -> str:
     return f"{identifier[:6]}…"
 
 
-def how_to_go_on(base_url: str, made: Provisioned, password: str) -> list[str]:
-    """Return the last lines: where the admin is, the key, a curl line that works."""
+def how_to_go_on(
+    base_url: str, made: Provisioned, *, password: str, number: str
+) -> list[str]:
+    """Return the last lines: the admin, the key, and two ways to send with it.
+
+    The number keeps a later demo's line from being a replay of this one's.
+    """
     body = '{"to":["you@example.com"],"subject":"Hello","text":"Hi"}'
     return [
         f"admin   {base_url}/admin/   admin / {password}",
         f"key     Bearer {made.api_key}",
+        f"shell   export IDENTITY={made.identity_id} KEY={made.api_key}",
         f"try     curl -X POST {base_url}/v1/identities/{made.identity_id}/messages"
-        f" -H 'Authorization: Bearer {made.api_key}' -H 'Idempotency-Key: my-first'"
+        f" -H 'Authorization: Bearer {made.api_key}'"
+        f" -H 'Idempotency-Key: my-first-{number}'"
         f" -H 'Content-Type: application/json' -d '{body}'",
         "stop    Ctrl-C",
     ]

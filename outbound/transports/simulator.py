@@ -154,4 +154,7 @@ class SimulatorTransport:
     def send(self, message: OutgoingMessage) -> TransportResult:
         """Return the scripted result; the phases are announced as for a real call."""
         message.announce(Phase.SENDING)
-        return result_of(message.message_id, message.recipients)
+        result = result_of(message.message_id, message.recipients)
+        if isinstance(result, Unknown):  # nothing is unknown before the whole mail went
+            message.announce(Phase.AWAITING_REPLY)
+        return result

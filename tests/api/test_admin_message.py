@@ -82,6 +82,15 @@ def test_the_page_shows_deliveries_attempts_and_the_two_answers(
     assert "Booking &lt;script&gt;" in page
 
 
+def test_the_page_is_also_under_the_id_that_the_api_shows(uncertain: Message) -> None:
+    url = f"/admin/mailboxes/message/{uncertain.public_id}/change/"
+
+    answer = visitor("view_message").get(url)
+
+    assert answer.status_code == 200
+    assert answer.context["message"] == uncertain
+
+
 def test_a_settled_message_offers_no_answer(uncertain: Message) -> None:
     Delivery.objects.update(status=DeliveryStatus.SUBMITTED)
 

@@ -1,9 +1,11 @@
 """``manage.py demo``, run for real: each line that it prints is true."""
 
+import contextlib
 import http.client
 import re
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,10 +52,27 @@ class ShownDemo:
 
     def try_line(self) -> tuple[str, dict[str, str], str]:
         """Return the curl line's URL, headers and body."""
-        words = shlex.split(self.line(r"try     (curl -X POST .*)")[1])
-        headers = [words[n + 1] for n, word in enumerate(words) if word == "-H"]
-        pairs = dict(header.split(": ", 1) for header in headers)
-        return words[3], pairs, words[words.index("-d") + 1]
+        return curl_parts(self.line(r"try     (curl -X POST .*)")[1])
+
+
+def curl_parts(command: str) -> tuple[str, dict[str, str], str]:
+    """Return URL, headers and body of a curl command as a shell reads it."""
+    words = shlex.split(command)
+    headers = [words[n + 1] for n, word in enumerate(words) if word == "-H"]
+    pairs = dict(header.split(": ", 1) for header in headers)
+    url = next(word for word in words if word.startswith("http"))
+    return url, pairs, words[words.index("-d") + 1]
+
+
+def curl_of_the_readme(variables: dict[str, str]) -> tuple[str, dict[str, str], str]:
+    """Return path, headers and body of README's request, its variables filled in."""
+    readme = (ROOT / "README.md").read_text()
+    command = readme[readme.index("curl -i -X POST") : readme.index("HTTP/1.1 202")]
+    for name, value in variables.items():
+        command = command.replace(f"${name}", value)
+    assert "$" not in command
+    url, headers, body = curl_parts(command.replace("\\\n", " "))
+    return urlsplit(url).path, headers, body
 
 
 @pytest.fixture
@@ -106,7 +125,7 @@ def test_one_mail_leaves_although_it_was_asked_for_twice(demo: ShownDemo) -> Non
     )
     demo.line(
         r"test tenant: timeout@simulator\.invalid +queued → uncertain +"
-        r"open it in the admin and settle it"
+        rf"settle it: {url}/admin/mailboxes/message/msg_\w+/change/"
     )
 
     # No colour where there is no terminal
@@ -116,6 +135,8 @@ def test_one_mail_leaves_although_it_was_asked_for_twice(demo: ShownDemo) -> Non
 def test_what_it_prints_to_go_on_with_works_as_printed(demo: ShownDemo) -> None:
     url, headers, body = demo.try_line()
     assert headers["Authorization"] == demo.line(r"key     (Bearer pmk_live_\S+)")[1]
+    number = demo.line(r".*1 mail arrived: \"Your booking (\d+)\".*")[1]
+    assert headers["Idempotency-Key"] == f"my-first-{number}"
 
     first, second = (
         httpx.post(url, headers=headers, content=body, timeout=30) for _ in range(2)
@@ -127,6 +148,15 @@ def test_what_it_prints_to_go_on_with_works_as_printed(demo: ShownDemo) -> None:
         lambda: [m.subject for m in caught(demo.data).newest()].count("Hello") == 1,
         what="the mail of the printed line",
     )
+
+    # README's curl, in a shell that took the line of exports
+    where = urlsplit(url)
+    given = dict(re.findall(r"(\w+)=(\S+)", demo.line(r"shell   export (.*)")[1]))
+    path, headers, body = curl_of_the_readme(given)
+    answer = httpx.post(url.replace(where.path, path), headers=headers, content=body)
+    assert answer.status_code == 202
+    assert "Idempotent-Replayed" not in answer.headers
+
     admin = demo.line(r"admin   (http://\S+)   admin / (\S+)")
     with httpx.Client(follow_redirects=True, timeout=30) as browser:
         page = browser.get(f"{admin[1]}login/?next=/admin/")
@@ -141,16 +171,38 @@ def test_what_it_prints_to_go_on_with_works_as_printed(demo: ShownDemo) -> None:
         )
         assert answer.url.path == "/admin/"
         assert "Messages" in answer.text
-        listed = browser.get(f"{admin[1]}mailboxes/message/?status__exact=uncertain")
-        assert listed.text.count("msg_01") >= 1
+        doubtful = browser.get(demo.line(r"test tenant: .* settle it: (http\S+)")[1])
+        assert "the final dot was written, no reply had come" in doubtful.text
 
     # Ctrl-C ends it, and it says so
     demo.running.signal(signal.SIGINT)
     assert demo.running.process.wait(timeout=12) == 0
     assert demo.running.output.splitlines()[-1] == "stopped"
-    where = urlsplit(url)
     with pytest.raises(ConnectionRefusedError):
         http.client.HTTPConnection(str(where.hostname), where.port).connect()
+
+
+def test_a_port_in_use_makes_way_for_a_free_one_and_it_says_so(
+    processes: Processes,
+) -> None:
+    with contextlib.closing(socket.socket()) as squatter:
+        with contextlib.suppress(OSError):  # somebody else's will do as well
+            squatter.bind(("127.0.0.1", 8000))
+            squatter.listen()
+        running = processes.run(
+            "demo",
+            [sys.executable, str(ROOT / "manage.py"), "demo"],
+            {"PM_DATA_DIR": processes.folder / "data", "PM_WORKER_THREADS": 2},
+        )
+        until(
+            lambda: "web, worker, beat" in running.output or not running.is_alive,
+            seconds=START_SECONDS,
+            what="the web",
+        )
+
+    assert "port 8000 is in use: taking a free one" in running.output.splitlines()
+    assert "http://127.0.0.1:8000" not in running.output
+    running.end(seconds=15)
 
 
 def test_it_refuses_to_mail_to_a_relay_of_somebody(processes: Processes) -> None:

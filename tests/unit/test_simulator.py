@@ -135,18 +135,28 @@ def test_recipients_elsewhere_have_no_script() -> None:
     assert [e.recipient for _, e in events(*recipients)] == [recipients[1]]
 
 
-def test_the_call_announces_its_phase_before_it_answers() -> None:
+@pytest.mark.parametrize(
+    ("local_part", "expected"),
+    [
+        ("delivered", [Phase.SENDING]),
+        ("reject", [Phase.SENDING]),
+        ("timeout", [Phase.SENDING, Phase.AWAITING_REPLY]),
+    ],
+)
+def test_the_call_announces_how_far_it_got_before_it_answers(
+    local_part: str, expected: list[Phase]
+) -> None:
     phases: list[Phase] = []
     message = OutgoingMessage(
         message_id=MESSAGE,
         rfc_message_id="x@agents.test",
         domain="agents.test",
         from_address="b@agents.test",
-        recipients=("delivered@simulator.invalid",),
+        recipients=(f"{local_part}@simulator.invalid",),
         mime=b"",
         announce=phases.append,
     )
 
     SimulatorTransport().send(message)
 
-    assert phases == [Phase.SENDING]
+    assert phases == expected

@@ -59,15 +59,17 @@ class Command(BaseCommand):
         password = _admin()
         connection.close()  # from here on, the public API only
         terminal.say("")
-        Demo(
+        number = Demo(
             live=_mailbox(deployment, live),
             test=_mailbox(deployment, test),
             mail=caught(settings.PM_DATA_DIR),
-            inbox_url=f"{deployment.url}/local/inbox",
+            base_url=deployment.url,
             say=terminal.say,
         ).run()
         terminal.say("")
-        for line in how_to_go_on(deployment.url, live, password):
+        for line in how_to_go_on(
+            deployment.url, live, password=password, number=number
+        ):
             terminal.say(line)
 
 
