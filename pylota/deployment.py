@@ -153,7 +153,7 @@ class Deployment:
         server = defaults.current
         if server is not None:
             name = f"PostgreSQL {server.version} embedded"
-            self._say(line(name, server.seconds, _short(server.base)))
+            self._say(line(name, server.seconds, short(server.base)))
         else:
             with self._timed("PostgreSQL"):
                 connection.ensure_connection()
@@ -320,7 +320,8 @@ def line(name: str, seconds: float | None = None, detail: str = "") -> str:
     return f"{name:<26} ready  {took:<6} {detail}".rstrip()
 
 
-def _short(path: Path) -> str:
+def short(path: Path) -> str:
+    """Return a path as a person here would type it."""
     return str(
         path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     )

@@ -178,8 +178,10 @@ STORAGES = {
 # --- Django --------------------------------------------------------------------------
 
 DEBUG = False
-ALLOWED_HOSTS = ["*"] if LOCAL else [PM_API_HOST]
-if not LOCAL:  # a proxy ends TLS in front of us (docker/proxy.conf)
+ALLOWED_HOSTS = [PM_API_HOST.partition(":")[0]]
+if LOCAL:  # and no other: a name of somebody's may lead a browser to this machine
+    ALLOWED_HOSTS += ["localhost", "127.0.0.1", "[::1]"]
+else:  # a proxy ends TLS in front of us (docker/proxy.conf)
     CSRF_TRUSTED_ORIGINS = [f"https://{PM_API_HOST}"]
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SESSION_COOKIE_SECURE = True

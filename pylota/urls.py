@@ -52,6 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("v1/", include(v1)),
     path("admin/", admin.site.urls),
+    path("", include("pylota.front")),
     path("local/", include("pylota.catcher.views")),  # 404 but in the local environment
 ]
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 from rest_framework import exceptions
@@ -115,6 +115,8 @@ def respond(request: HttpRequest, error: PylotaError) -> JsonResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer what Django itself refuses to read."""
+    if isinstance(exception, DisallowedHost):
+        return respond(request, InvalidRequest("The Host header is not PM_API_HOST."))
     if _is_page(request):
         return defaults.bad_request(request, exception)
     if isinstance(exception, RequestDataTooBig):

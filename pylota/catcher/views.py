@@ -29,7 +29,9 @@ _MAIL_POLICY: Final = (
 View = Callable[..., HttpResponse]
 
 
-def _local_only(view: View) -> View:
+def local_only(view: View) -> View:
+    """Return the view as a page of the local environment, and 404 elsewhere."""
+
     @wraps(view)
     def guarded(request: HttpRequest, **where: str) -> HttpResponse:
         if not settings.LOCAL:
@@ -48,7 +50,7 @@ def _mail() -> CaughtMail:
     return caught(settings.PM_DATA_DIR)
 
 
-@_local_only
+@local_only
 def inbox(request: HttpRequest) -> HttpResponse:
     """List the newest mails."""
     mail = _mail()
@@ -57,7 +59,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     return render(request, "local/inbox.html", context)
 
 
-@_local_only
+@local_only
 def shown(request: HttpRequest, name: str) -> HttpResponse:
     """Show one mail: envelope, headers, text, and HTML in a closed frame."""
     envelope, source = _found(name)
@@ -65,7 +67,7 @@ def shown(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "local/mail.html", {"mail": envelope, "parts": parts})
 
 
-@_local_only
+@local_only
 def html(request: HttpRequest, name: str) -> HttpResponse:
     """Return a mail's HTML for the closed frame: no scripts, nothing from outside."""
     _, source = _found(name)
@@ -75,7 +77,7 @@ def html(request: HttpRequest, name: str) -> HttpResponse:
     return response
 
 
-@_local_only
+@local_only
 def source(request: HttpRequest, name: str) -> HttpResponse:
     """Return a mail as it came over the wire, as plain text."""
     _, raw = _found(name)

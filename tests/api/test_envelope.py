@@ -32,7 +32,7 @@ def refused(response: Any, status: int, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/", "/v1/nothing", "/v1/me/", "/health/", "/v2/me"]
+    "path", ["/v1", "/v1/", "/v1/nothing", "/v1/me/", "/health/", "/v2/me"]
 )
 def test_a_path_that_is_not_there(path: str) -> None:
     refused(Client().get(path), 404, "route_not_found")

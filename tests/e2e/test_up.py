@@ -86,6 +86,24 @@ def test_it_serves_and_says_what_is_ready_and_how_long_each_took(up: Up) -> None
         assert re.search(rf"^{name} +ready  \d+\.\d s", up.output, re.MULTILINE)
 
 
+def test_the_next_step_that_it_prints_makes_a_key_that_works(
+    up: Up, processes: Processes
+) -> None:
+    url = up.wait_until_it_serves()
+    found = re.search(r"^next    (.*)$", up.output, re.MULTILINE)
+    assert found is not None, up.output
+
+    made = processes.run(
+        "next", ["sh", "-c", found[1]], {"PM_DATA_DIR": processes.folder / "data"}
+    )
+
+    assert made.process.wait(timeout=30) == 0, made.output
+    key = re.search(r"^api_key +(\S+)$", made.output, re.MULTILINE)
+    assert key is not None, made.output
+    me = httpx.get(f"{url}/v1/me", headers={"Authorization": f"Bearer {key[1]}"})
+    assert me.status_code == 200
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_all_within_ten_seconds_and_leaves_no_process(
     up: Up, number: signal.Signals

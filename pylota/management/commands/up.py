@@ -1,11 +1,14 @@
 """``manage.py up``: web, worker and beat in the foreground; Ctrl-C ends all."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from pylota.deployment import Deployment
+from pylota.deployment import Deployment, short
 from pylota.supervisor import StartFailed
 from pylota.terminal import Terminal
 from pylota.web import port_number
@@ -31,8 +34,19 @@ class Command(BaseCommand):
             with Deployment(
                 port=port, host=host, say=terminal.say, begin=terminal.begin
             ) as deployment:
+                terminal.say(f"next    {first_step()}")
                 terminal.say("stop    Ctrl-C")
                 deployment.wait()
         except (StartFailed, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
         terminal.say("stopped")
+
+
+def first_step() -> str:
+    """Return the command that makes an identity and a key, to copy into a shell."""
+    local = "PM_ENV=local " if settings.LOCAL else ""
+    python, manage = short(Path(sys.executable)), short(settings.ROOT / "manage.py")
+    return (
+        f"{local}{python} {manage} provision"
+        " --tenant acme --mode live --identity bookings"
+    )
