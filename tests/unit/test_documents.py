@@ -31,6 +31,7 @@ def documented() -> dict[str, list[str]]:
     comment: list[str] = []
     for line in (ROOT / ".env.example").read_text().splitlines():
         if (match := re.match(r"#?([A-Z_0-9]+)=", line)) is not None:
+            assert match[1] not in found, f"{match[1]} stands there twice"
             found[match[1]] = list(comment)
         elif line.startswith("# "):
             comment.append(line)
