@@ -1,6 +1,6 @@
 """What the four ways to send have in common: their headers, refusals and answers."""
 
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.request import Request
@@ -16,6 +16,7 @@ from mailboxes.callers import caller_of
 from mailboxes.selectors import identity_in_reach
 from mailboxes.statuses import Operation
 from outbound.dry_run import dry_run
+from outbound.field_order import in_order
 from outbound.ledger import Accepted
 from outbound.order import Order
 from outbound.requests import ForwardRequest, ReplyRequest, SendRequest, idempotency_key
@@ -114,7 +115,7 @@ class SendingView(ApiView):
 
 def render_accepted(accepted: Accepted) -> Response:
     """Return 202 with the message as it was accepted, now or earlier."""
-    body: dict[str, Any] = dict(accepted.message)
+    body = in_order(accepted.message)
     body["deduplicated"] = accepted.deduplicated
     headers = {"Idempotent-Replayed": "true"} if accepted.deduplicated else {}
     return Response(body, status=202, headers=headers)

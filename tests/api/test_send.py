@@ -108,6 +108,22 @@ def test_the_same_request_again_is_answered_as_the_first_was(
     assert Message.objects.count() == Hold.objects.count() == 1
 
 
+def test_a_replay_keeps_the_order_of_the_first_answers_fields(api: ApiClient) -> None:
+    body = booking(
+        cc=[{"address": "lee@example.org", "name": "Lee"}],
+        metadata={"zimmer": "7", "booking": "2291"},
+        attachments=[
+            {"filename": "a.csv", "content_type": "text/csv", "content_base64": "YQ=="}
+        ],
+    )
+    first, again = api.send(body), api.send(body)
+
+    assert first.status_code == again.status_code == 202, first.content
+    assert again.content == first.content.replace(
+        b'"deduplicated":false', b'"deduplicated":true'
+    )
+
+
 def test_order_of_keys_and_white_space_do_not_make_another_request(
     api: ApiClient,
 ) -> None:
