@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -19,13 +20,12 @@ PROXIED = {"Host": HOST, "X-Forwarded-Proto": "https"}
 @pytest.fixture
 def production(processes: Processes) -> Iterator[httpx.Client]:
     """Talk to a web in production like the proxy of docker/ does."""
-    web = processes.web(
-        **{
-            **PRODUCTION,
-            "DATABASE_URL": database_url(),
-            "CELERY_BROKER_URL": "memory://",
-        }
-    )
+    environment: dict[str, Any] = {
+        **PRODUCTION,
+        "DATABASE_URL": database_url(),
+        "CELERY_BROKER_URL": "memory://",
+    }
+    web = processes.web(**environment)
     with httpx.Client(base_url=web.url, headers=PROXIED, timeout=30) as client:
         yield client
 
