@@ -163,6 +163,7 @@ def test_a_refusal_records_nothing_and_is_judged_afresh(
 
 
 def test_an_expired_key_is_as_new_and_keeps_one_row(api: ApiClient) -> None:
+    """Row 26: the old row still stands when the key comes again."""
     first = api.send(booking()).json()
     Message.objects.update(status="submitted")
     Delivery.objects.update(status="submitted")
