@@ -31,7 +31,7 @@ up: setup ## web, worker and beat in the foreground, until Ctrl-C
 test: setup ## the whole suite (TESTS=tests/api for a part of it)
 	@$(WITH_DATABASE) $(PYTEST) -m "not brokers" $(TESTS)
 
-unit: setup ## the pure tests: no database, a second
+unit: setup ## the pure tests: no database, no process, about half a minute
 	@pytest -q tests/unit
 
 test-brokers: export PM_TEST_AMQP_URL ?= amqp://guest:guest@127.0.0.1:5672//

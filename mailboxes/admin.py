@@ -1,9 +1,13 @@
 """Tenants, identities, addresses, keys, audit and alerts: to look at."""
 
+from typing import Final
+
 from django.contrib import admin
 
 from core.admin import ReadOnlyAdmin
 from mailboxes.models import Address, Alert, ApiKey, AuditRow, Identity, Tenant
+
+REASON_SHOWN: Final = 80
 
 
 @admin.register(Tenant)
@@ -52,12 +56,27 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditRow)
 class AuditAdmin(ReadOnlyAdmin):
-    """Who did what."""
+    """Who did what, and why."""
 
-    list_display = ("created_at", "action", "target_id", "actor_user_id", "tenant")
+    list_display = ("created_at", "action", "target_id", "actor", "reason", "tenant")
     list_select_related = ("tenant",)
     ordering = ("-id",)
-    exact_search = ("id", "target_id", "actor_key_id", "request_id")
+    exact_search = ("id", "target_id", "actor_key_id", "actor_user_id", "request_id")
+
+    @admin.display(description="actor")
+    def actor(self, row: AuditRow) -> str:
+        """Return the user, the key, or the system."""
+        if row.actor_user_id:
+            return f"user {row.actor_user_id}"
+        return row.actor_key_id or "the system"
+
+    @admin.display(description="reason")
+    def reason(self, row: AuditRow) -> str:
+        """Return what was answered and why, cut for a list."""
+        details = row.details or {}
+        said = (details.get(name) for name in ("outcome", "reason", "note"))
+        words = " · ".join(str(word) for word in said if word)
+        return words if len(words) <= REASON_SHOWN else f"{words[:REASON_SHOWN]}…"
 
 
 @admin.register(Alert)

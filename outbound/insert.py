@@ -16,7 +16,7 @@ from core.canonical import sha256_hex
 from core.database import fetch_one
 from delivery.statuses import RecipientField
 from outbound.compose import ComposedMessage
-from outbound.ledger import Slot
+from outbound.ledger import OPEN, Slot
 from outbound.plan import SendPlan
 from outbound.sent_copy import copy_key, file_key
 from outbound.serializers import Json, people, person, reply_to_of
@@ -45,7 +45,7 @@ WITH thread AS (
    WHERE pk = %(thread_pk)s
   RETURNING pk
 """
-_REST: Final = """
+_REST: Final = f"""
 ), message AS (
   INSERT INTO messages (id, tenant_id, identity_id, thread_pk, direction, status, kind,
                         operation, rfc_message_id, in_reply_to, ref_ids, raw_key,
@@ -111,10 +111,9 @@ ON CONFLICT (identity_id, key_hash) DO UPDATE
        response = EXCLUDED.response, created_at = EXCLUDED.created_at,
        expires_at = EXCLUDED.expires_at
  WHERE l.expires_at <= clock_timestamp() + %(clock_offset)s
-   AND NOT EXISTS (SELECT 1 FROM messages m
-                    WHERE m.id = l.message_id AND m.status IN ('queued', 'uncertain'))
+   AND NOT {OPEN}
 RETURNING l.message_id
-"""
+"""  # noqa: S608  constants only
 _INTO_NEW: Final = _NEW_THREAD + _REST
 _INTO_KNOWN: Final = _KNOWN_THREAD + _REST
 

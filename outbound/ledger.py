@@ -17,12 +17,26 @@ from mailboxes.callers import Caller
 from mailboxes.statuses import Operation
 from outbound.errors import IdempotencyConflict, RequestInProgress
 
-LIVE: Final = """
-   (l.expires_at IS NULL OR l.expires_at > clock_timestamp() + %(clock_offset)s
-    OR EXISTS (SELECT 1 FROM messages m
-                WHERE m.id = l.message_id AND m.status IN ('queued', 'uncertain')))
+OPEN: Final = """
+   EXISTS (SELECT 1 FROM messages m
+            WHERE m.id = l.message_id
+              AND (m.status IN ('queued', 'uncertain')
+                   OR m.status <> 'canceled'
+                      AND EXISTS (SELECT 1 FROM deliveries d
+                                   WHERE d.message_pk = m.pk
+                                     AND d.status IN ('queued', 'uncertain'))))
 """
-"""A row ``l`` that still answers: a key whose message is open does not expire."""
+"""A row ``l`` whose send is not over: nobody knows yet what became of a recipient.
+
+The message may be ``submitted`` while the call's end is unknown for one of them. The
+deliveries of a canceled message stay queued, and are over.
+"""
+
+LIVE: Final = f"""
+   (l.expires_at IS NULL OR l.expires_at > clock_timestamp() + %(clock_offset)s
+    OR {OPEN})
+"""
+"""A row ``l`` that still answers: a key whose send is open does not expire."""
 
 _FIRST_LOOK: Final = f"""
 SELECT l.fingerprint, l.message_id, l.response

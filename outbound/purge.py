@@ -4,16 +4,25 @@ from typing import Final
 
 from core import clock
 from core.database import execute
+from outbound.ledger import OPEN
 
 BATCH: Final = 1000
+
+_PURGE: Final = f"""
+DELETE FROM idempotency WHERE (identity_id, key_hash) IN (
+  SELECT l.identity_id, l.key_hash FROM idempotency l
+   WHERE l.expires_at <= (SELECT clock_timestamp() + %(clock_offset)s)
+     AND NOT {OPEN}
+   ORDER BY l.expires_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED)
+"""  # noqa: S608  constants only
 
 
 def purge_ledger() -> int:
     """Delete ledger rows whose time has ended; return how many.
 
-    A key whose message is still queued or uncertain stays: forgetting it would let a
-    retry send again. Bounded statements, each its own transaction, so that no submit
-    waits behind a long one.
+    A key whose send is open stays, even for one recipient alone: forgetting it would
+    let a retry send again. Bounded statements, each its own transaction, so that no
+    submit waits behind a long one.
     """
     deleted = 0
     while (rows := _purge_some()) > 0:
@@ -22,12 +31,4 @@ def purge_ledger() -> int:
 
 
 def _purge_some() -> int:
-    return execute(
-        "DELETE FROM idempotency WHERE (identity_id, key_hash) IN ("
-        " SELECT l.identity_id, l.key_hash FROM idempotency l"
-        " WHERE l.expires_at <= (SELECT clock_timestamp() + %(clock_offset)s)"
-        " AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = l.message_id"
-        "  AND m.status IN ('queued', 'uncertain'))"
-        " ORDER BY l.expires_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED)",
-        {"clock_offset": clock.offset, "batch": BATCH},
-    )
+    return execute(_PURGE, {"clock_offset": clock.offset, "batch": BATCH})

@@ -171,11 +171,15 @@ def _retry_at(
 def _back_off(
     message: Message, state: OutboundState, *, until: datetime, now: datetime
 ) -> None:
-    """Let the message wait: claim and thread are let go, its hold is kept longer."""
+    """Let the message wait: claim and thread are let go.
+
+    Its hold is kept longer, for those who still wait: what was held for a refused
+    recipient is given back.
+    """
     unchanged = OutboundState.objects.filter(
         message=message, claim_token=state.claim_token
     )
-    waiting = unchanged.update(
+    put_back = unchanged.update(
         claim_token=None,
         claimed_at=None,
         dispatch_at=until,
@@ -184,10 +188,13 @@ def _back_off(
         backoff_n=state.backoff_n + 1,
         backoff_first_at=state.backoff_first_at or now,
     )
-    if not waiting:
+    if not put_back:
         raise RuntimeError(f"{message.public_id} lost its queue row under its lock")
     release_thread(message)
-    quota.extend(message.tenant_id, ref=message.public_id, until=until)
+    waiting = statuses_of(message).count(DeliveryStatus.QUEUED)
+    quota.settle(
+        message.tenant_id, ref=message.public_id, consume=0, keep=waiting, until=until
+    )
 
 
 def _give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:

@@ -102,17 +102,6 @@ def settle(
     )
 
 
-def extend(tenant_id: str, *, ref: str, until: datetime) -> None:
-    """Keep a hold for a send that backs off; one that is gone is left alone.
-
-    Joins the caller's transaction.
-    """
-    _lock_account(tenant_id)
-    Hold.objects.filter(tenant_id=tenant_id, ref=ref).update(
-        expires_at=until + HOLD_FOR
-    )
-
-
 def release(tenant_id: str, *, ref: str) -> None:
     """Give a hold back; joins the caller's transaction."""
     settle(tenant_id, ref=ref, consume=0)

@@ -19,7 +19,7 @@ from pylota.catcher.store import CaughtMail, Envelope, parts_of
 
 LISTED: Final = 100
 _PAGE_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; "
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _MAIL_POLICY: Final = (

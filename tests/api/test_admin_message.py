@@ -286,6 +286,26 @@ def test_every_list_and_its_search_opens(model: str, uncertain: Message) -> None
         assert page.status_code == 200
 
 
+def test_the_audit_list_tells_who_settled_a_send_and_why(uncertain: Message) -> None:
+    # Given a send that a person has settled with a reason
+    client = visitor("view_message", "change_message", "view_auditrow")
+    settle(client, uncertain, outcome="sent", note="the relay's log has it")
+
+    page = client.get(reverse("admin:mailboxes_auditrow_changelist")).content.decode()
+
+    assert "sent · the relay&#x27;s log has it" in page
+    assert f"user {User.objects.get().pk}" in page
+
+
+def test_an_empty_list_invites_nobody_to_create_a_record(uncertain: Message) -> None:
+    client = visitor("view_alert")
+
+    page = client.get(reverse("admin:mailboxes_alert_changelist")).content.decode()
+
+    assert "There is no alert yet." in page
+    assert "Create" not in page
+
+
 def test_no_secret_is_on_a_page(uncertain: Message) -> None:
     client = Client()
     client.force_login(User.objects.create_superuser("ada"))

@@ -74,6 +74,8 @@ def test_nothing_in_a_hostile_mail_becomes_markup(
         assert "<script" not in text
         assert "<img" not in text
         assert "default-src 'none'" in page["Content-Security-Policy"]
+        # its own icon is a data: address, and nothing else may load
+        assert "img-src data:;" in page["Content-Security-Policy"]
 
 
 def test_html_is_shown_only_in_a_frame_without_scripts_and_remote_content(

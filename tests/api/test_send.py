@@ -179,8 +179,10 @@ def test_a_refusal_records_nothing_and_is_judged_afresh(
 
 
 def test_an_expired_key_is_as_new_and_keeps_one_row(api: ApiClient) -> None:
+    """Row 26: the old row still stands when the key comes again."""
     first = api.send(booking()).json()
     Message.objects.update(status="submitted")
+    Delivery.objects.update(status="submitted")
     clock.offset = timedelta(days=31)
 
     second = api.send(booking(subject="Another"))
@@ -197,9 +199,29 @@ def test_a_key_whose_message_is_open_does_not_expire(
 ) -> None:
     first = api.send(booking()).json()
     Message.objects.update(status=status)
+    Delivery.objects.update(status="submitted")
     clock.offset = timedelta(days=31)
 
     assert api.send(booking()).json()["id"] == first["id"]
+
+
+def test_a_key_does_not_expire_while_one_recipient_is_uncertain(
+    api: ApiClient,
+) -> None:
+    # Given a send that was partly accepted, and whose end is unknown for the rest
+    to = ["jo@example.net", "lee@example.org"]
+    first = api.send(booking(to=to)).json()
+    Message.objects.update(status="submitted")
+    Delivery.objects.filter(address=to[0]).update(status="submitted")
+    Delivery.objects.filter(address=to[1]).update(status="uncertain")
+    clock.offset = timedelta(days=31)
+
+    # When it is asked again after the key's days, then the answer is the first one's,
+    # and another body is still a conflict
+    assert api.send(booking(to=to)).json()["id"] == first["id"]
+    other = api.send(booking(to=to, subject="Another"))
+    assert code_of(other) == "idempotency_conflict"
+    assert Message.objects.count() == 1
 
 
 def test_with_zero_days_a_key_is_never_forgotten(

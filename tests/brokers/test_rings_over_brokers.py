@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.brokers]
 def test_twenty_messages_and_forty_wake_ups_on_four_workers_are_twenty_calls(
     broker: Broker, processes: Processes, relay: SmtpServer
 ) -> None:
+    """R03: twenty messages, all rung at once, four worker processes."""
     # Given 20 queued messages, each rung twice before anybody works
     messages = queue(20, thread_with_relay(relay))
     broker.ring(*(message.public_id for message in messages), times=2)
@@ -74,6 +75,7 @@ def test_one_message_rung_eight_times_on_eight_workers_is_one_call(
 def test_a_task_delivered_five_times_seconds_apart_is_one_call(
     broker: Broker, processes: Processes, relay: SmtpServer
 ) -> None:
+    """Row 6: the same task again, while the call lasts and after it."""
     relay.follow(Script(always={"dot": "late:1"}))
     messages = queue(3, thread_with_relay(relay))
     ids = [message.public_id for message in messages]
@@ -91,6 +93,7 @@ def test_a_task_delivered_five_times_seconds_apart_is_one_call(
 def test_a_visibility_time_out_shorter_than_a_send_is_one_call(
     redis: Broker, processes: Processes, relay: SmtpServer
 ) -> None:
+    """R01, row 6: redelivered by Redis in mid call; the second finds the claim."""
     # Given Redis that redelivers after 2 s, where a consumer looks for such tasks 10 s
     # after its start, and a relay that answers after 15
     relay.follow(Script(always={"dot": "late:15"}))
@@ -145,6 +148,7 @@ def test_a_worker_killed_in_a_call_leaves_doubt_and_no_second_call(
 def test_two_beats_and_every_alarm_at_once_make_each_transition_once(
     rabbitmq: Broker, processes: Processes, relay: SmtpServer
 ) -> None:
+    """Row 14, with beats and workers as processes."""
     # Given a claim that has run out, and ten messages that are due
     thread = thread_with_relay(relay)
     [lost] = queue(1, thread)

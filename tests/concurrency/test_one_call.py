@@ -92,6 +92,7 @@ def test_eight_worker_processes_on_one_message_make_one_transaction(
 def test_a_task_delivered_several_times_at_once_is_one_call(
     copies: int, monkeypatch: pytest.MonkeyPatch, relay: SmtpServer
 ) -> None:
+    """Row 6, without a broker: the task runs several times at once."""
     transport = ScriptedTransport()
     monkeypatch.setattr(deliver, "transport_for", lambda claim: transport)
     roomy = Slots(64, places=64)
@@ -113,6 +114,7 @@ def test_a_task_delivered_several_times_at_once_is_one_call(
 def test_three_dispatch_alarms_at_once_ring_each_row_once(
     monkeypatch: pytest.MonkeyPatch, relay: SmtpServer
 ) -> None:
+    """Row 14: three dispatch alarms."""
     # Given 40 due messages
     rung: list[str] = []
     monkeypatch.setattr(dispatch, "_send", lambda queue, id_: rung.append(id_))
@@ -143,6 +145,7 @@ def test_dispatchers_at_once_never_ring_more_than_the_limit(
 def test_three_claim_alarms_at_once_make_one_transition(
     settings: Settings, relay: SmtpServer
 ) -> None:
+    """Row 14: three claim alarms."""
     # Given a claim that ran out
     settings.PM_CLAIM_SECONDS = 0
     message = queue(1, thread_with_relay(relay))[0]

@@ -42,14 +42,44 @@ def script(path: Path, text: str) -> str:
 
 
 def test_an_old_python_is_refused_with_what_to_do(fresh: Path) -> None:
-    old = script(fresh / "python3.9", "exit 1")
+    old = script(
+        fresh / "python3.9", '[ "$1" = --version ] && echo Python 3.9.2 || exit 1'
+    )
 
     code, said = run(fresh, "bin/setup", PYTHON=old)
 
     assert code == 1
-    assert "Python 3.11 or later is needed" in said
+    assert f"Python 3.11 or later is needed; {old} is: Python 3.9.2." in said
     assert "make setup PYTHON=" in said
     assert not (fresh / ".venv").exists()
+
+
+def test_a_python_that_is_not_there_is_named(fresh: Path) -> None:
+    code, said = run(fresh, "bin/setup", PYTHON="/nowhere/python3")
+
+    assert code == 1
+    assert "/nowhere/python3 is: nothing that runs" in said
+
+
+def test_every_package_counts_on_the_way_wherever_it_comes_from(fresh: Path) -> None:
+    # Given a pip that fetches 30 packages and finds 20 in a folder
+    lines = [f"Collecting a{n}==1.0 (from -r x)" for n in range(30)]
+    lines += [f"Processing /p/b{n}-1.0-py3-none-any.whl" for n in range(20)]
+    lock = [f"c{n}==1.0" for n in range(50)]
+    (fresh / "requirements" / "dev.lock").write_text("\n".join(lock) + "\n")
+    (fresh / "said").write_text("\n".join(lines) + "\n")
+    binaries = fresh / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    script(
+        binaries / "python",
+        f'[ "$2" = pip ] && exec cat {fresh}/said; exec {sys.executable} "$@"',
+    )
+
+    code, said = run(fresh, "bin/setup", PYTHON=sys.executable)
+
+    assert code == 0, said
+    assert "25 of 50" in said
+    assert "50 of 50" in said
 
 
 def test_a_python_without_venv_is_refused_with_what_to_install(fresh: Path) -> None:

@@ -96,6 +96,7 @@ def test_a_bell_before_the_commit_finds_nothing_and_a_rollback_sends_nothing(
 def test_a_sigterm_lets_calls_end_and_begins_no_other(
     processes: Processes, relay: SmtpServer
 ) -> None:
+    """Row 42: calls in flight, and tasks that wait."""
     # Given a slow relay, four calls in flight, and eight more messages waiting
     relay.follow(Script(always={"dot": "late:2"}))
     messages = queue(12, thread_with_relay(relay))
@@ -269,6 +270,7 @@ def test_what_the_simulator_says_later_is_applied_by_the_worker(
 def test_a_message_in_its_back_off_is_not_called_by_an_old_ring(
     processes: Processes,
 ) -> None:
+    """Row 38, through a worker process."""
     # Given a message that its relay has put off
     with relay_answering(mail="451 4.3.0 later") as busy:
         [message] = queue(1, thread_with_relay(busy))

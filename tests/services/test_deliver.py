@@ -162,6 +162,7 @@ def test_a_test_tenants_message_needs_no_slot(process_slots: Slots) -> None:
 def test_a_late_ring_in_a_back_off_makes_no_call(
     transport: ScriptedTransport,
 ) -> None:
+    """Row 38: an old ring before the retry is due."""
     message = rung()
     transport.answers = [RetryLater(RetryClass.RELAY, "451")]
     for _ in range(3):

@@ -103,6 +103,7 @@ def _run(case: Case) -> str:
 def test_a_fault_at_this_stage_never_makes_a_second_copy_nor_a_false_answer(
     stage: str,
 ) -> None:
+    """Row 15: at least twenty faults at each stage of the dialogue."""
     # Given every fault, on both kinds of port
     cases = list(_cases(stage))
     assert len(cases) >= 20

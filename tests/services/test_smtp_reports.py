@@ -66,6 +66,7 @@ def test_r11_throttling_at_the_dot_is_never_counted_as_sent() -> None:
 def test_r34_each_recipient_has_its_own_answer_in_every_order(
     replies: tuple[str, ...],
 ) -> None:
+    """R34, row 16: 250, 550 and 451 in one message; the 451 alone is tried again."""
     # Given three recipients, one taken, one refused, one put off
     plan = {"rcpt": [f"{code} 2.1.5 so be it" for code in replies]}
     by_code = dict(zip(replies, (A, B, C), strict=True))
@@ -90,6 +91,7 @@ def test_r34_each_recipient_has_its_own_answer_in_every_order(
 def test_r35_a_certificate_that_proves_nothing_is_refused_before_any_login(
     tls: str, certificate: str
 ) -> None:
+    """R35: self-signed, of another name, or expired."""
     with SmtpServer(Script(tls=tls, certificate=certificate)) as server:
         result = transport().send(outgoing(server))
 
@@ -102,6 +104,7 @@ def test_r35_a_certificate_that_proves_nothing_is_refused_before_any_login(
 
 
 def test_r35_what_was_said_before_the_handshake_is_forgotten() -> None:
+    """R35: octets before the TLS handshake count for nothing."""
     # Given somebody between us who speaks in the relay's name, in clear
     injected = "250-forged\r\n250 AUTH PLAIN\r\n235 2.7.0 welcome\r\n250 2.1.0 ok"
     with SmtpServer(Script(tls="starttls", injected=injected)) as server:
@@ -119,6 +122,7 @@ def test_r35_what_was_said_before_the_handshake_is_forgotten() -> None:
 def test_r36_a_private_authority_works_when_the_domain_or_the_file_names_it(
     tmp_path: Any,
 ) -> None:
+    """R36: a relay with an authority of its own."""
     ca_file = tmp_path / "ca.pem"
     ca_file.write_text(authority().pem)
     with SmtpServer() as server:
@@ -160,6 +164,7 @@ def test_r36_every_context_verifies_the_chain_and_the_name(tmp_path: Any) -> Non
 
 
 def test_r37_421_to_quit_after_the_250_is_no_reason_to_try_again() -> None:
+    """R37: what QUIT is answered changes nothing."""
     with SmtpServer(Script(always={"quit": "421 4.4.2 bye"})) as server:
         assert isinstance(transport().send(outgoing(server)), Accepted)
         assert (copies(server), len(server.connections)) == (1, 1)
@@ -194,6 +199,7 @@ def test_r41_a_relay_that_answers_the_dot_too_late_leaves_it_uncertain() -> None
 def test_row_24_the_wire_has_no_bare_line_end_and_the_content_comes_back(
     tls: str, body: bytes
 ) -> None:
+    """Row 24, read at the other end of a relay's wire."""
     mime = CONTENT + body
     with SmtpServer(Script(tls=tls)) as server:
         assert isinstance(transport().send(outgoing(server, mime=mime)), Accepted)

@@ -36,6 +36,7 @@ def test_row_47_every_spelling_of_a_recipient_is_one_address(spelling: str) -> N
 
 
 def test_r32_a_local_part_outside_ascii_is_unsupported() -> None:
+    """R32: the local part."""
     with pytest.raises(AddressUnsupported) as caught:
         normalize("dörte@example.com")
 
@@ -43,6 +44,7 @@ def test_r32_a_local_part_outside_ascii_is_unsupported() -> None:
 
 
 def test_r32_a_domain_of_any_script_becomes_its_a_label() -> None:
+    """R32: the domain."""
     assert normalize("ana@bücher.example") == "ana@xn--bcher-kva.example"
 
 

@@ -57,6 +57,7 @@ def assert_fit_for_the_wire(mime: bytes) -> None:
 
 @given(text=bodies, html=bodies)
 def test_row_24_texts_come_back_and_every_line_fits(text: str, html: str) -> None:
+    """Row 24, before any wire: whatever the text, lines fit and it comes back."""
     mime = compose(replace(PLAIN, text=text, html=html)).mime
 
     assert_fit_for_the_wire(mime)

@@ -67,6 +67,7 @@ def classic_text(mime: bytes, name: str) -> str:
 
 
 def test_r28_a_long_greek_subject_is_folded_into_short_words() -> None:
+    """R28: a Greek phrase, 27 times."""
     subject = GREEK * 27
     mime = composed(subject=subject)
 
@@ -79,6 +80,7 @@ def test_r28_a_long_greek_subject_is_folded_into_short_words() -> None:
 
 @pytest.mark.parametrize("unit", ["a ", "é", "日", "😀", "=?", "long-", "e\u0301", "ש"])
 def test_r30_a_subject_survives_being_read_and_composed_again(unit: str) -> None:
+    """R30: longer than reported, and read and composed three times."""
     subject = (unit * 998)[:998]
     for _ in range(3):
         subject_again = modern(composed(subject=subject))["Subject"]

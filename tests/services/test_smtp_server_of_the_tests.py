@@ -84,5 +84,7 @@ def test_it_runs_as_a_process_of_its_own_and_can_be_asked() -> None:
         server.follow({"always": {"dot": "554 5.6.0 no"}})
         with pytest.raises(smtplib.SMTPDataError):
             _send(server.port, server.ca, ["a@y.test"])
+        # the client has its answer before the server sees the end of the connection
+        server.wait_until(lambda s: s.ask("state")["open"] == 0)
         assert [seen["ended"] for seen in server.ask("connections")] == [True, True]
     assert server.process.returncode == 0
