@@ -74,7 +74,7 @@ def test_a_test_tenant_writes_to_the_simulator_only(
     assert test_api.send(booking(to=[inside])).status_code == 202
 
 
-def test_marketing_and_automatic_replies_have_no_way_yet(api: ApiClient) -> None:
+def test_marketing_and_automatic_replies_need_their_grounds(api: ApiClient) -> None:
     marketing = api.send(booking(kind="marketing"))
     automatic = api.send(booking(kind="auto_reply"))
 
