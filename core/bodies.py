@@ -29,6 +29,16 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
     return parse_json_object(read_body(request))
 
 
+def read_optional_json(request: HttpRequest) -> dict[str, Any]:
+    """Return the JSON object of a call that may come without one: then an empty one.
+
+    Raises the same as read_json.
+    """
+    announced = str(request.META.get("CONTENT_LENGTH") or "0")
+    chunked = request.META.get("HTTP_TRANSFER_ENCODING")
+    return {} if announced == "0" and not chunked else read_json(request)
+
+
 def read_body(request: HttpRequest) -> bytes:
     """Return the whole body, exactly as long as it was announced."""
     announced = str(request.META.get("CONTENT_LENGTH") or "")

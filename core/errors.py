@@ -171,12 +171,53 @@ class ThreadNotFound(_NotFound):
     code = "thread_not_found"
 
 
+class IdempotencyKeyRequired(PylotaError):
+    """The request names no key, so a retry could not be told from a new message."""
+
+    code = "idempotency_key_required"
+    status = 400
+    fix = "Send one Idempotency-Key per message, and the same one with each retry."
+
+
+class InvalidIdempotencyKey(PylotaError):
+    """The key is not 1 to 255 printable ASCII characters."""
+
+    code = "invalid_idempotency_key"
+    status = 400
+    fix = "Use 1 to 255 printable ASCII characters (0x20 to 0x7E)."
+
+
+class IdempotencyConflict(PylotaError):
+    """The key stands for another request."""
+
+    code = "idempotency_conflict"
+    status = 409
+    fix = "Use a new key for a new message, or repeat the original body."
+
+
+class RequestInProgress(PylotaError):
+    """A request under this key is being worked on."""
+
+    code = "request_in_progress"
+    status = 409
+    retryable = True
+    fix = "Wait a moment, then repeat with the same Idempotency-Key."
+
+
 class MethodNotAllowed(PylotaError):
     """The path exists, the verb does not."""
 
     code = "method_not_allowed"
     status = 405
     fix = "Use a verb listed in the Allow header."
+
+
+class CursorExpired(PylotaError):
+    """The cursor of a list is more than 24 hours old."""
+
+    code = "cursor_expired"
+    status = 410
+    fix = "Read the list again from its first page, without a cursor."
 
 
 class LengthRequired(PylotaError):

@@ -50,6 +50,13 @@ class AddressStatus(TextChoices):
     RETIRED = "retired"
 
 
+class TombstoneReason(TextChoices):
+    """Why an address is gone for good."""
+
+    DELETED = "deleted"
+    ERASED = "erased"
+
+
 class KeyLevel(TextChoices):
     """How far an API key reaches."""
 

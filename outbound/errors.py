@@ -5,39 +5,6 @@ from typing import ClassVar
 from core.errors import FieldError, PylotaError, listed
 
 
-class IdempotencyKeyRequired(PylotaError):
-    """The request names no key, so a retry could not be told from a new message."""
-
-    code = "idempotency_key_required"
-    status = 400
-    fix = "Send one Idempotency-Key per message, and the same one with each retry."
-
-
-class InvalidIdempotencyKey(PylotaError):
-    """The key is not 1 to 255 printable ASCII characters."""
-
-    code = "invalid_idempotency_key"
-    status = 400
-    fix = "Use 1 to 255 printable ASCII characters (0x20 to 0x7E)."
-
-
-class IdempotencyConflict(PylotaError):
-    """The key stands for another request."""
-
-    code = "idempotency_conflict"
-    status = 409
-    fix = "Use a new key for a new message, or repeat the original body."
-
-
-class RequestInProgress(PylotaError):
-    """A request under this key is being worked on."""
-
-    code = "request_in_progress"
-    status = 409
-    retryable = True
-    fix = "Wait a moment, then repeat with the same Idempotency-Key."
-
-
 class TenantSuspended(PylotaError):
     """The tenant may not send."""
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from core import clock
 from core.database import fetch_one
-from core.errors import IdentityNotFound
+from core.errors import IdempotencyConflict, IdentityNotFound, RequestInProgress
 from mailboxes.callers import Caller
 from mailboxes.statuses import Operation
-from outbound.errors import IdempotencyConflict, RequestInProgress
 
 OPEN: Final = """
    EXISTS (SELECT 1 FROM messages m

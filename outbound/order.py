@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.fingerprint import fingerprint
 from mailboxes.callers import Caller
 from mailboxes.statuses import Operation
-from outbound.fingerprint import fingerprint
 from outbound.ledger import Slot
 from outbound.requests import AnyRequest
 

@@ -1,12 +1,8 @@
 """Reading messages for the API: rows become the same JSON as an accepted send."""
 
-import base64
-import binascii
-from typing import Any, Final
-
 from django.db.models import QuerySet
 
-from core.errors import InvalidRequest, MessageNotFound
+from core.errors import MessageNotFound
 from core.ids import is_id
 from delivery.models import Attempt, Delivery
 from mailboxes.models import Attachment, Message
@@ -14,34 +10,15 @@ from outbound import serializers
 from outbound.files import UNSEEN
 from outbound.serializers import Json, MessageFacts, instant, render_message
 
-LIMIT, MOST = 25, 100
-CURSOR_PREFIX: Final = "c_"
-
 
 def message_of(identity_id: str, message_id: str) -> Message:
     """Return one message of a mailbox; raises MessageNotFound."""
     found = None
     if is_id(message_id, "msg"):
-        found = _messages(identity_id).filter(public_id=message_id).first()
+        found = messages_of(identity_id).filter(public_id=message_id).first()
     if found is None:
         raise MessageNotFound("No such message.")
     return found
-
-
-def message_page(
-    identity_id: str, *, limit: str | None, cursor: str | None
-) -> tuple[list[Message], str | None]:
-    """Return a page of a mailbox, newest first, and the cursor of the next.
-
-    Raises InvalidRequest for a limit outside 1 to 100, or a cursor of another list.
-    """
-    size = _limit(limit)
-    found = _messages(identity_id).order_by("-key")
-    if cursor is not None:
-        found = found.filter(key__lt=_key_at(identity_id, cursor))
-    rows = list(found[: size + 1])
-    more = len(rows) > size
-    return rows[:size], _cursor(rows[size - 1].public_id) if more else None
 
 
 def attempts_of(message: Message) -> list[Json]:
@@ -97,7 +74,8 @@ def message_json(message: Message) -> Json:
     )
 
 
-def _messages(identity_id: str) -> QuerySet[Message]:
+def messages_of(identity_id: str) -> QuerySet[Message]:
+    """Return the messages of a mailbox that may be seen, with what belongs to each."""
     related = ("attachments", "labels", "deliveries")
     found = Message.objects.filter(identity_id=identity_id).exclude(status__in=UNSEEN)
     return found.select_related("thread").prefetch_related(*related)
@@ -124,30 +102,3 @@ def _delivery(row: Delivery) -> Json:
         enhanced_code=row.enhanced_code,
         bounce_type=row.bounce_type,
     )
-
-
-def _limit(raw: str | None) -> int:
-    if raw is None:
-        return LIMIT
-    if raw.isascii() and raw.isdecimal() and 1 <= int(raw[:9]) <= MOST:
-        return int(raw)
-    raise InvalidRequest.at("limit", f"A whole number from 1 to {MOST}.")
-
-
-def _cursor(message_id: str) -> str:
-    return CURSOR_PREFIX + base64.urlsafe_b64encode(message_id.encode()).decode()
-
-
-def _key_at(identity_id: str, cursor: str) -> Any:
-    """Return the ordering key of the last message of the page before."""
-    refusal = InvalidRequest.at("cursor", "This is no cursor of this list.")
-    try:
-        text = base64.urlsafe_b64decode(cursor.removeprefix(CURSOR_PREFIX)).decode()
-    except (binascii.Error, ValueError):
-        raise refusal from None
-    if not cursor.startswith(CURSOR_PREFIX) or not is_id(text, "msg"):
-        raise refusal
-    row = Message.objects.filter(identity_id=identity_id, public_id=text)
-    if (key := row.values_list("key", flat=True).first()) is None:
-        raise refusal
-    return key

@@ -4,45 +4,19 @@ Only the form is judged here. Limits belong to the policy, which is asked after 
 ledger: a stricter limit must not turn a replay into an error.
 """
 
-import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import Field, WithJsonSchema, model_validator
 
-from core.errors import MOST_ERRORS, FieldError, InvalidRequest
-from outbound.errors import IdempotencyKeyRequired, InvalidIdempotencyKey
+from core.forms import Form
 
-KEY_PATTERN: Final = re.compile(r"[\x20-\x7E]{1,255}")
 MOST_ENTRIES: Final = 1000
 """Entries of one list that are looked at; no policy allows nearly as many."""
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-
-def idempotency_key(header: str | None) -> str:
-    """Return the key, or raise IdempotencyKeyRequired or InvalidIdempotencyKey.
-
-    Two header lines arrive joined by a comma, which a key may hold: a key of its own.
-    """
-    if header is None:
-        raise IdempotencyKeyRequired("The header Idempotency-Key is missing.")
-    if KEY_PATTERN.fullmatch(header) is None:
-        raise InvalidIdempotencyKey("The Idempotency-Key has not the documented form.")
-    return header
-
-
-class Recipient(BaseModel):
+class Recipient(Form):
     """Somebody to write to."""
-
-    model_config = _STRICT
 
     address: str
     name: str | None = None
@@ -53,10 +27,8 @@ class Recipient(BaseModel):
         return {"address": value} if isinstance(value, str) else value
 
 
-class AttachmentInput(BaseModel):
+class AttachmentInput(Form):
     """A file, in base64."""
-
-    model_config = _STRICT
 
     filename: str
     content_type: str
@@ -88,28 +60,22 @@ Recipients = Annotated[list[RecipientInput], Field(max_length=MOST_ENTRIES)]
 Kind = Literal["transactional", "marketing", "auto_reply"]
 
 
-class UnsubscribeInput(BaseModel):
+class UnsubscribeInput(Form):
     """How a reader gets off the list: an https URL, and an address beside it."""
-
-    model_config = _STRICT
 
     url: str
     mailto: str | None = None
 
 
-class ConsentInput(BaseModel):
+class ConsentInput(Form):
     """Why the recipients may be written to, and since when it is on record."""
-
-    model_config = _STRICT
 
     basis: str
     recorded_at: str
 
 
-class _Body(BaseModel):
+class _Body(Form):
     """What every kind of send may say."""
-
-    model_config = _STRICT
 
     text: str | None = Field(default=None, repr=False)
     html: str | None = Field(default=None, repr=False)
@@ -118,21 +84,6 @@ class _Body(BaseModel):
     labels: Annotated[list[str], Field(max_length=MOST_ENTRIES)] = []
     metadata: dict[str, str] = {}
     from_address: str | None = None
-
-    @classmethod
-    def parse(cls, body: dict[str, Any]) -> Self:
-        """Return the request; raises InvalidRequest that lists what is wrong, where."""
-        try:
-            return cls.model_validate(body)
-        except ValidationError as error:
-            found = error.errors(include_url=False, include_input=False)
-            raise InvalidRequest(
-                "The request does not have the documented form.",
-                errors=[
-                    FieldError(_path(item["loc"]), item["msg"])
-                    for item in found[:MOST_ERRORS]
-                ],
-            ) from None
 
 
 class SendRequest(_Body):
@@ -193,11 +144,3 @@ class ForwardRequest(_Body):
 
 
 AnyRequest = SendRequest | ReplyRequest | ForwardRequest
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    """Return a place as clients read it, e.g. ``to[1].address``."""
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return path.removeprefix(".")

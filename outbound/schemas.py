@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from core.schemas import Page
 from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
 from mailboxes.statuses import MessageStatus, Provider
 
@@ -103,11 +104,10 @@ class DryRun(BaseModel):
     recipients: list[DryRunRecipient]
 
 
-class MessagePage(BaseModel):
-    """One page of a list, newest first."""
+class MessagePage(Page):
+    """Messages, newest first."""
 
     data: list[MessageOut]
-    next_cursor: str | None
 
 
 class AttemptOut(BaseModel):

@@ -10,7 +10,8 @@ from core.bodies import read_json
 from core.canonical import key_hash
 from core.clock import elapsed_clock
 from core.errors import InvalidRequest, PylotaError
-from core.schemas import Error
+from core.idempotency import HEADER, required_key
+from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
 from mailboxes.selectors import identity_in_reach
@@ -19,7 +20,7 @@ from outbound.dry_run import dry_run
 from outbound.field_order import in_order
 from outbound.ledger import Accepted
 from outbound.order import Order
-from outbound.requests import ForwardRequest, ReplyRequest, SendRequest, idempotency_key
+from outbound.requests import ForwardRequest, ReplyRequest, SendRequest
 from outbound.schemas import AcceptedMessage, DryRun
 from outbound.send import send
 
@@ -68,10 +69,7 @@ SENDING: Final[_Described] = {
             description="Accepted now, or earlier under the same key: then with"
             " `Idempotent-Replayed: true` and the first answer as it was.",
         ),
-        **{
-            status: OpenApiResponse(Error, description=text)
-            for status, text in REFUSALS.items()
-        },
+        **refusals(REFUSALS),
     },
 }
 """What the description says of every way to send."""
@@ -122,8 +120,7 @@ def render_accepted(accepted: Accepted) -> Response:
 
 
 def _key_hash(request: Request, *, is_dry: bool) -> str:
-    header = request.META.get("HTTP_IDEMPOTENCY_KEY")
-    return "" if is_dry else key_hash(idempotency_key(header))
+    return "" if is_dry else key_hash(required_key(request.META.get(HEADER)))
 
 
 def _is_dry_run(request: Request) -> bool:

@@ -1,23 +1,20 @@
 """Sending and reading messages over HTTP: parse, call, render."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.forms import PageQuery
 from core.views import ApiView
 from mailboxes.callers import caller_of
+from mailboxes.paging import page_of
 from mailboxes.selectors import identity_in_reach
 from mailboxes.statuses import Operation
 from outbound.examples import ACCEPTED, BOOKING, CONFLICT, REPLAYED
-from outbound.reading import attempts_of, message_json, message_of, message_page
+from outbound.reading import attempts_of, message_json, message_of, messages_of
 from outbound.requests import SendRequest
 from outbound.schemas import AttemptList, MessageOut, MessagePage
 from outbound.sending_views import SENDING, SendingView
-
-LIMIT = OpenApiParameter(
-    name="limit", type={"type": "integer", "minimum": 1, "maximum": 100, "default": 25}
-)
-CURSOR = OpenApiParameter(name="cursor", type=str, description="The next page's place.")
 
 
 class MessagesView(SendingView):
@@ -39,18 +36,16 @@ class MessagesView(SendingView):
     @extend_schema(
         operation_id="listMessages",
         tags=["messages"],
-        parameters=[LIMIT, CURSOR],
+        parameters=PageQuery.parameters(),
         responses=MessagePage,
     )
     def get(self, request: Request, identity_id: str) -> Response:
         """List the messages of an identity, newest first."""
         identity = identity_in_reach(identity_id, caller=caller_of(request))
-        query = request.query_params
-        rows, cursor = message_page(
-            identity.id, limit=query.get("limit"), cursor=query.get("cursor")
-        )
-        data = [message_json(row) for row in rows]
-        return Response({"data": data, "next_cursor": cursor})
+        query = PageQuery.parse(request.query_params)
+        found = messages_of(identity.id)
+        page = page_of(found, request, query=query, render=message_json, order=["-key"])
+        return Response(page)
 
 
 class MessageView(ApiView):

@@ -101,6 +101,7 @@ app.conf.update(
         "claim alarm": every("outbound.sweep_claims", settings.PM_ALARM_SECONDS),
         "hold sweep": every("quota.sweep_holds", 30),
         "ledger purge": every("outbound.purge_ledger", DAY),
+        "answers purge": every("mailboxes.purge_answers", DAY),
     },
 )
 # Celery closes every connection around each task unless it may use them this often

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from mailboxes.api.keyring import RotateSigningKeyView
 from outbound.answer_views import ForwardView, ReplyAllView, ReplyView
 from outbound.file_views import AttachmentView, LinkView
 from outbound.views import AttemptsView, MessagesView, MessageView
@@ -43,6 +44,11 @@ v1: list[URLPattern | URLResolver] = [
         "/attachments/<str:attachment_id>",
         AttachmentView.as_view(),
         name="message-attachment",
+    ),
+    path(
+        "platform/keys/<str:purpose>/rotate",
+        RotateSigningKeyView.as_view(),
+        name="signing-key-rotate",
     ),
 ]
 

@@ -1,9 +1,10 @@
 """The rows of mailboxes, by what they are for."""
 
 from mailboxes.models.mail import Attachment, Contact, Label, Message, Thread
-from mailboxes.models.records import Alert, AuditRow, Event
+from mailboxes.models.records import Alert, AuditRow, Event, IdempotencyRecord
 from mailboxes.models.tenancy import (
     Address,
+    AddressTombstone,
     ApiKey,
     Identity,
     Mailbox,
@@ -14,12 +15,14 @@ from mailboxes.models.tenancy import (
 
 __all__ = [
     "Address",
+    "AddressTombstone",
     "Alert",
     "ApiKey",
     "Attachment",
     "AuditRow",
     "Contact",
     "Event",
+    "IdempotencyRecord",
     "Identity",
     "Label",
     "Mailbox",

@@ -82,6 +82,43 @@ class AuditRow(models.Model):
         return f"{self.action} {self.target_id}"
 
 
+class IdempotencyRecord(models.Model):
+    """The answer to a POST that sends no mail, under its key: stored with what it did.
+
+    Each key of the API has its own; nothing of it is a secret, and a refusal leaves no
+    row.
+    """
+
+    pk = models.CompositePrimaryKey("scope", "key_id", "key_hash")
+    scope = models.CharField(max_length=ID_LENGTH)
+    key_id = models.CharField(max_length=ID_LENGTH)
+    key_hash = models.CharField(max_length=64)
+    fingerprint = models.CharField(max_length=64)
+    response_status = models.SmallIntegerField()
+    response_body = models.JSONField()
+    created_at = created_at()
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "idempotency_records"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(key_hash__regex=r"^[0-9a-f]{64}$"),
+                name="idempotency_records_key_hash_form",
+            ),
+            models.CheckConstraint(
+                condition=Q(response_status__gte=200, response_status__lt=300),
+                name="idempotency_records_success_only",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["expires_at"], name="idempotency_records_expiry")
+        ]
+
+    def __str__(self) -> str:
+        return self.key_hash
+
+
 class Alert(models.Model):
     """Something that a person should look at; open until it is resolved."""
 

@@ -17,6 +17,7 @@ from mailboxes.statuses import (
     PauseReason,
     TenantMode,
     TenantStatus,
+    TombstoneReason,
 )
 
 
@@ -199,6 +200,28 @@ class Address(models.Model):
 
     def __str__(self) -> str:
         return self.address
+
+
+class AddressTombstone(models.Model):
+    """An address that is gone for good: nobody else may ever have it."""
+
+    address_hash = models.CharField(max_length=64, primary_key=True)
+    identity_id = models.CharField(max_length=ID_LENGTH, null=True, blank=True)
+    reason = models.TextField(choices=TombstoneReason)
+    created_at = created_at()
+
+    class Meta:
+        db_table = "address_tombstones"
+        constraints = [
+            choice_check("address_tombstones", "reason", TombstoneReason),
+            models.CheckConstraint(
+                condition=Q(address_hash__regex=r"^[0-9a-f]{64}$"),
+                name="address_tombstones_hash_form",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.address_hash
 
 
 class ApiKey(models.Model):

@@ -43,6 +43,7 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("message-reply-all", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-forward", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-attachment", "GET"): _needs(Scope.ATTACHMENTS_READ),
+    ("signing-key-rotate", "POST"): _needs(Scope.PLATFORM_OPS),
 }
 """Every call of ``/v1`` by its route's name and verb."""
 

@@ -18,6 +18,22 @@ COMMON = {
 }
 """Refusals that every route with a key may give."""
 
+MALFORMED = "`invalid_request`: `details.errors` lists each path."
+WITH_PARAMETER = {
+    "Idempotency-Key": {
+        "400": "`invalid_idempotency_key`, or " + MALFORMED,
+        "409": "`idempotency_conflict`, `request_in_progress`.",
+    },
+    "cursor": {"410": "`cursor_expired`: read again from the first page."},
+}
+"""What a parameter of this name brings with it."""
+WITH_QUERY = {"400": MALFORMED}
+WITH_BODY = {
+    "400": MALFORMED,
+    "411": "`length_required`: send Content-Length.",
+    "413": "`payload_too_large`: the body is over 7 MiB.",
+}
+
 
 class KeyScheme(OpenApiAuthenticationExtension):
     """Describes the Bearer key."""
@@ -39,10 +55,23 @@ class Described(AutoSchema):
         if operation is None or not self.view.authentication_classes:
             return operation
         responses = operation["responses"]
-        for status, text in COMMON.items():
+        for status, text in _shared_refusals(operation).items():
             if status not in responses:
                 refusal = OpenApiResponse(Error, description=text)
                 described: Any = self._get_response_for_code  # untyped
                 responses[status] = described(refusal, status)
         operation["responses"] = dict(sorted(responses.items()))
         return operation
+
+
+def _shared_refusals(operation: dict[str, Any]) -> dict[str, str]:
+    """Return what a route may answer because of what it takes."""
+    found = dict(COMMON)
+    if "requestBody" in operation:
+        found |= WITH_BODY
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "query":
+            found |= WITH_QUERY
+    for parameter in operation.get("parameters", []):
+        found |= WITH_PARAMETER.get(parameter["name"], {})
+    return found

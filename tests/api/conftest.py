@@ -41,3 +41,9 @@ def test_api(db: None) -> ApiClient:
     """A client of a test tenant."""
     address = AddressFactory.create(identity__tenant__mode=TenantMode.TEST)
     return client_of(address.identity)
+
+
+@pytest.fixture
+def platform_api(db: None) -> ApiClient:
+    """A client with a platform key that holds every scope."""
+    return ApiClient(create_key(name="platform").secret, "")

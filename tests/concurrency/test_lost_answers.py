@@ -10,8 +10,8 @@ from psycopg.types.json import Jsonb
 
 from core import objects, points
 from core.canonical import key_hash
+from core.fingerprint import fingerprint
 from mailboxes.models import Message
-from outbound.fingerprint import fingerprint
 from outbound.models import LedgerEntry
 from quota.models import Allowance, Hold
 from tests.support.api import ApiClient, booking

@@ -1,5 +1,6 @@
 """Talking to the API in-process, as a client with a key would."""
 
+import json
 from typing import Any
 
 from django.test import Client
@@ -50,6 +51,34 @@ class ApiClient:
         path = f"{self.path}/{message_id}/{operation}{query}"
         return self.send(
             {"text": "Fine."} if body is None else body, key=key, path=path
+        )
+
+    def post(
+        self, path: str, body: Any = None, *, key: str | None = None, **headers: str
+    ) -> Any:
+        """Post a JSON body, or none, under an Idempotency-Key if one is given."""
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        return self._with_body("POST", path, body, headers)
+
+    def patch(self, path: str, body: Any, **headers: str) -> Any:
+        """Patch a path with a JSON body."""
+        return self._with_body("PATCH", path, body, headers)
+
+    def put(self, path: str, body: Any = None, **headers: str) -> Any:
+        """Put a JSON body, or none."""
+        return self._with_body("PUT", path, body, headers)
+
+    def delete(self, path: str, body: Any = None, **headers: str) -> Any:
+        """Delete a path; some ask for a JSON body."""
+        return self._with_body("DELETE", path, body, headers)
+
+    def _with_body(
+        self, method: str, path: str, body: Any, headers: dict[str, str]
+    ) -> Any:
+        data = b"" if body is None else json.dumps(body).encode()
+        return self._client.generic(
+            method, path, data, content_type=JSON, headers=self._with_key(headers)
         )
 
     def request(self, method: str, path: str, **extra: Any) -> Any:

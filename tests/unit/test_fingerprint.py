@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.canonical import DEPTH_LIMIT, canonical_json, key_hash
-from outbound.fingerprint import fingerprint
+from core.fingerprint import fingerprint
 
 TARGET = "idn_01K0000000000000000000000A"
 VECTOR = "f00e43effcf83c7474a78399bac39f9dd43ac62a83b47b8853bdfa8cddbbd462"

@@ -1,0 +1,1 @@
+"""The HTTP of mailboxes: parse, call a service, render."""

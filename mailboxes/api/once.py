@@ -1,0 +1,89 @@
+"""How every POST that sends no mail is answered: once for one ``Idempotency-Key``.
+
+Authentication and rate limits come before; then the header, the size and the form, the
+look-up, and only then the rules of the service (REST contract, section 1.5).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from django.db import transaction
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.bodies import read_optional_json
+from core.canonical import key_hash
+from core.errors import PylotaError
+from core.fingerprint import fingerprint
+from core.forms import Form
+from core.idempotency import HEADER, optional_key
+from mailboxes.callers import caller_of
+from mailboxes.repeats import PLATFORM, Place, find_answer, hold_place, remember
+
+F = TypeVar("F", bound=Form)
+
+KEY_HEADER: Final = OpenApiParameter(
+    name="Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    type={"type": "string", "pattern": r"^[\x20-\x7E]{1,255}$"},
+    description="Optional. The same call under the same key is done once; a repeat"
+    " gets the first answer, without the secret that it may have shown.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call is answered with when it succeeds."""
+
+    body: dict[str, Any]
+    status: int = 201
+
+
+def answer_once(
+    request: Request,
+    form: type[F],
+    do: Callable[[F], Answer],
+    *,
+    reach: Callable[[], object] = lambda: None,
+) -> Response:
+    """Do what a POST asks for in one transaction, or give the answer it had before.
+
+    ``do`` joins the transaction and may raise any refusal: then nothing is kept.
+    ``reach`` raises when the path is out of the key's reach: such a path is not there,
+    whatever else is wrong with the request.
+    """
+    try:
+        key = optional_key(request.META.get(HEADER))
+        body = read_optional_json(request._request)
+        asked = form.parse(body)
+    except PylotaError:
+        reach()
+        raise
+    with transaction.atomic(durable=True):
+        if key is None:
+            return _response(do(asked))
+        place = _place(request, key, body)
+        hold_place(place)
+        if (earlier := find_answer(place)) is not None:
+            replayed = Response(earlier.body, status=earlier.status)
+            replayed["Idempotent-Replayed"] = "true"
+            return replayed
+        answer = do(asked)
+        remember(place, status=answer.status, body=answer.body)
+    return _response(answer)
+
+
+def _response(answer: Answer) -> Response:
+    return Response(answer.body, status=answer.status)
+
+
+def _place(request: Request, key: str, body: dict[str, Any]) -> Place:
+    caller = caller_of(request)
+    return Place(
+        scope=caller.tenant_id or PLATFORM,
+        key_id=caller.key_id,
+        key_hash=key_hash(key),
+        fingerprint=fingerprint("POST", request.get_full_path(), body),
+    )
