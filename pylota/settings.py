@@ -214,6 +214,7 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "rest_framework",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
 ]
 MIDDLEWARE = [
     "pylota.api.request_id.RequestIdMiddleware",
@@ -277,6 +278,18 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/v1",
     "SORT_OPERATIONS": True,
     "OAS_VERSION": "3.1.0",
+    "TAGS": [
+        {"name": "messages", "description": "Send, answer, forward, read, settle."},
+        {"name": "threads", "description": "Conversations of an identity."},
+        {"name": "identities", "description": "Who sends, and from which addresses."},
+        {"name": "suppressions", "description": "Who must not be mailed."},
+        {"name": "lists", "description": "A tenant's own allow and block lists."},
+        {"name": "keys", "description": "API keys: made, turned, revoked."},
+        {"name": "tenants", "description": "Customers, and what each may do."},
+        {"name": "audit", "description": "Who did what, and when."},
+        {"name": "platform", "description": "For the operator of the deployment."},
+        {"name": "service", "description": "Of this process."},
+    ],
 }
 
 # --- logs: lines of a closed form, without any content -------------------------------

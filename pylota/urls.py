@@ -8,6 +8,7 @@ from outbound.answer_views import ForwardView, ReplyAllView, ReplyView
 from outbound.file_views import AttachmentView, LinkView
 from outbound.views import AttemptsView, MessagesView, MessageView
 from pylota.api.views import HealthView, MeView, OpenApiView
+from pylota.reference import reference
 
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
@@ -55,6 +56,7 @@ v1: list[URLPattern | URLResolver] = [
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", HealthView.as_view(), name="health"),
     path("openapi.json", OpenApiView.as_view(), name="openapi"),
+    path("docs", reference, name="reference"),
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("v1/", include(v1)),
     path("admin/", admin.site.urls),

@@ -47,7 +47,7 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
 }
 """Every call of ``/v1`` by its route's name and verb."""
 
-PUBLIC: Final = frozenset({"health", "openapi", "link"})
+PUBLIC: Final = frozenset({"health", "openapi", "reference", "link"})
 """Routes that need no key."""
 
 

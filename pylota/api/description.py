@@ -49,6 +49,11 @@ class KeyScheme(OpenApiAuthenticationExtension):
 class Described(AutoSchema):
     """Adds the refusals that every route with a key shares."""
 
+    def get_summary(self) -> str:
+        """Return the first line of what the call promises, for lists of routes."""
+        promise: str = self.get_description()
+        return promise.partition("\n")[0].removesuffix(".")
+
     def get_operation(self, *args: Any, **kwargs: Any) -> Any:
         """Return the operation with the common refusals among its responses."""
         operation = super().get_operation(*args, **kwargs)
