@@ -59,7 +59,8 @@ def test_the_page_of_states_is_what_the_tables_say() -> None:
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    folders = (ROOT / "docs", ROOT / "clients")
+    pages = [*ROOT.glob("*.md"), *(page for f in folders for page in f.rglob("*.md"))]
     links = [
         (page, target)
         for page in pages
