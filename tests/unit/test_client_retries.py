@@ -216,6 +216,15 @@ def test_waits_double_up_to_a_minute_and_end_near_ten_minutes() -> None:
     assert len(set(server.keys)) == 1
 
 
+def test_a_server_that_asks_for_no_wait_again_and_again_is_left_in_peace() -> None:
+    at_once = refused(429, "rate_limited", retryable=True, retry_after=0)
+    client, _, clock = scripted([at_once] * 5 + [accepted()])
+
+    send(client)
+
+    assert clock.slept == [0.5, 1, 2, 4, 8]
+
+
 def test_time_in_attempts_counts_and_the_last_one_is_cut_short() -> None:
     def slow() -> httpx.Response:
         clock.passed += 39.0

@@ -71,13 +71,16 @@ def next_wait(failure: Failure, *, spread: float) -> float | None:
 
     ``spread`` is a random number from 0 to 1 that keeps clients apart. A refusal with
     a 4xx is repeated only if it passes by itself within a call: it names a wait, or an
-    earlier request with the same key is still running.
+    earlier request with the same key is still running. A wait of nothing is not taken
+    at its word, or one that says it again and again would be asked without a pause.
     """
     if not failure.retryable:
         return None
-    if (asked := failure.retry_after) is not None:
-        return max(asked, FIRST_WAIT) + spread * min(1.0, asked / 10)
-    if _is_refusal(failure.status) and failure.code != "request_in_progress":
+    asked = failure.retry_after
+    if asked is not None and asked >= FIRST_WAIT:
+        return asked + spread * min(1.0, asked / 10)
+    is_over_soon = asked is not None or failure.code == "request_in_progress"
+    if _is_refusal(failure.status) and not is_over_soon:
         return None
     doubled = FIRST_WAIT * 2.0 ** min(failure.attempts - 1, 10)
     return min(doubled, LONGEST_WAIT) * (1 + spread) / 2
