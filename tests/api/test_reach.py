@@ -104,36 +104,31 @@ def answer_of(caller: ApiClient, verb: str, path: str, body: Any) -> tuple[Any, 
     return response.status_code, shown, headers
 
 
-@pytest.mark.parametrize("call", sorted(calls()), ids=" ".join)
 def test_a_foreign_id_is_answered_like_one_that_does_not_exist(
-    caller: ApiClient, foreign: dict[str, str], call: tuple[str, str]
+    caller: ApiClient, foreign: dict[str, str]
 ) -> None:
-    verb, path = call
-    for body in BODIES:
-        theirs = answer_of(caller, verb, filled(path, foreign), body)
-        nobodys = answer_of(caller, verb, filled(path, MISSING), body)
+    for verb, path in calls():
+        for body in BODIES:
+            theirs = answer_of(caller, verb, filled(path, foreign), body)
+            nobodys = answer_of(caller, verb, filled(path, MISSING), body)
 
-        assert theirs == nobodys
-        assert theirs[0] in (403, 404)  # 403: the route is above the key's level
+            assert theirs == nobodys, (verb, path, body)
+            # 403: the route is above the level of the key
+            assert theirs[0] in (403, 404), (verb, path, body)
 
 
-@pytest.mark.parametrize(
-    "call", sorted(c for c in calls() if c[1].count("_id>") > 1), ids=" ".join
-)
 def test_a_foreign_id_below_ones_own_is_not_there_either(
-    caller: ApiClient,
-    identity: Identity,
-    foreign: dict[str, str],
-    call: tuple[str, str],
+    caller: ApiClient, identity: Identity, foreign: dict[str, str]
 ) -> None:
-    verb, path = call
     own = {"tenant_id": identity.tenant_id, "identity_id": identity.id}
+    for verb, path in calls():
+        if path.count("_id>") < 2:
+            continue
+        theirs = answer_of(caller, verb, filled(path, foreign | own), {})
+        nobodys = answer_of(caller, verb, filled(path, MISSING | own), {})
 
-    theirs = answer_of(caller, verb, filled(path, foreign | own), {})
-    nobodys = answer_of(caller, verb, filled(path, MISSING | own), {})
-
-    assert theirs == nobodys
-    assert theirs[0] in (400, 403, 404)
+        assert theirs == nobodys, (verb, path)
+        assert theirs[0] in (400, 403, 404), (verb, path)
 
 
 def test_the_foreign_rows_do_exist(foreign: dict[str, str]) -> None:
