@@ -75,7 +75,6 @@ jsonb_build_object(
      FROM attachments a
     WHERE a.message_pk = m.pk AND a.risk IS NULL AND a.scan_status <> 'infected'
       AND %(with_body)s),
-  'sent_copy', CASE WHEN m.direction = 'outbound' THEN m.raw_key END,
   'text', CASE WHEN %(with_body)s THEN m.text END,
   'html', CASE WHEN %(with_body)s THEN m.html_sanitized END,
   'written', EXISTS (SELECT 1 FROM contacts c
@@ -178,8 +177,6 @@ def _answered(row: Mapping[str, Any], thread: ThreadFacts) -> AnsweredFacts:
             html=row["html"] or None,
         ),
         files=tuple(StoredFile(**file) for file in row["files"]),
-        # "" says that there is none: nobody looks again
-        sent_copy=row["sent_copy"] if row["html"] is None else None,
     )
 
 

@@ -37,8 +37,9 @@ class NewIds:
 class Draft:
     """A request on its way to a plan.
 
-    ``carried`` are the files of a forwarded message, and ``html`` its own HTML, once
-    they have been read; ``filters`` what is known of the recipients.
+    ``carried`` are the files of a forwarded message, once they have been read, and
+    ``forwarded_html`` its HTML if it is ours; ``filters`` what is known of the
+    recipients.
     """
 
     facts: SendFacts

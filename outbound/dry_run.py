@@ -11,6 +11,7 @@ from outbound.order import Order
 from outbound.plan import PlannedRecipient
 from outbound.prepare import judge, plan_of, with_target
 from outbound.selectors import look_without_key
+from outbound.stored_html import with_original
 from suppressions.filters import DryRunRefusal, dry_run_refusal
 
 _REFUSALS: Final = {
@@ -26,6 +27,7 @@ def dry_run(order: Order) -> dict[str, Any]:
     AllRecipientsSuppressed or RecipientBlocked when nobody at all would be written to.
     """
     identity = identity_in_reach(order.identity_id, caller=order.caller)
+    order = with_original(order, keep=False)
     draft = judge(with_target(look_without_key(identity.id), order), order)
     plan_of(draft, message_id=new_id("msg"), thread_id=new_id("thr"), sign=no_key)
     _refuse_if_nobody_is_left(draft)

@@ -1,7 +1,7 @@
 """One request to send: who asks, under which key, and for what."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.fingerprint import fingerprint
@@ -13,7 +13,10 @@ from outbound.requests import AnyRequest
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a caller wants sent; ``message_id`` is what is answered or forwarded."""
+    """What a caller wants sent; ``message_id`` is what is answered or forwarded.
+
+    ``original_html`` is the HTML of our own message that is forwarded, sanitised.
+    """
 
     caller: Caller
     identity_id: str
@@ -23,6 +26,7 @@ class Order:
     started: float
     operation: Operation = Operation.SEND
     message_id: str | None = None
+    original_html: str | None = field(default=None, repr=False)
 
     def slot(self) -> Slot:
         """Return its place in the ledger; the hash is over the body as received."""

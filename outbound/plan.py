@@ -84,11 +84,7 @@ class ThreadFacts:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredFacts:
-    """The message that is replied to or forwarded; ``hop`` as the next one goes on.
-
-    ``sent_copy`` is where the HTML of a message of ours stands, as long as it has no
-    sanitised copy.
-    """
+    """The message that is replied to or forwarded; ``hop`` as the next one goes on."""
 
     key: int
     status: MessageStatus
@@ -99,7 +95,6 @@ class AnsweredFacts:
     hop: int
     original: Original
     files: tuple[StoredFile, ...] = ()
-    sent_copy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

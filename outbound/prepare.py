@@ -15,7 +15,6 @@ from core import objects
 from core.elapsed import elapsed_clock
 from core.errors import ObjectStoreAway
 from core.ids import is_id, new_id
-from core.sanitize import sanitize
 from mailboxes.statuses import Operation
 from outbound.answered import answered_facts, thread_facts
 from outbound.answering import carried_count, carries_files
@@ -28,7 +27,6 @@ from outbound.mime import Attachment
 from outbound.order import Order
 from outbound.plan import SendFacts, SendPlan, StoredFile
 from outbound.policy import check_recipients, check_request
-from outbound.stored_html import html_of
 from suppressions.selectors import filter_facts
 
 READ_SECONDS = 10.0
@@ -58,7 +56,12 @@ def judge(facts: SendFacts, order: Order) -> Draft:
 
     The recipients' rows are read once it is known who they are.
     """
-    draft = Draft(facts=facts, request=order.request, operation=order.operation)
+    draft = Draft(
+        facts=facts,
+        request=order.request,
+        operation=order.operation,
+        forwarded_html=order.original_html,
+    )
     check_request(draft)
     draft.filters = filter_facts(
         [recipient.address for recipient in draft.recipients],
@@ -86,12 +89,8 @@ def plan_of(
 
 def _read_forwarded(draft: Draft) -> None:
     answered = draft.facts.answered
-    if answered is None or draft.operation != Operation.FORWARD:
-        return
-    if carries_files(draft):
+    if answered is not None and carries_files(draft):
         draft.carried = _read_all(answered.files)
-    if answered.sent_copy is not None:
-        draft.forwarded_html = _shown_html(answered.sent_copy)
 
 
 def _read_all(files: Sequence[StoredFile]) -> tuple[Attachment, ...]:
@@ -114,15 +113,6 @@ def _read(stored: StoredFile) -> Attachment:
             details={"attachment_id": stored.id},
         ) from None
     return carried_file(stored, content)
-
-
-def _shown_html(sent_copy: str) -> str | None:
-    """Return what may be shown of a sent copy's HTML; None if there is none."""
-    try:
-        page = html_of(objects.get(sent_copy))
-    except objects.ObjectMissing:
-        return None
-    return sanitize(page).html if page is not None else None
 
 
 def _links(draft: Draft) -> Links | None:

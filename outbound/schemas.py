@@ -82,6 +82,21 @@ class MessageOut(BaseModel):
     flags: list[str]
 
 
+class HeaderOut(BaseModel):
+    """A header field as it stands in the message, unfolded and not decoded."""
+
+    name: str
+    value: str
+
+
+class MessageWithIncludes(MessageOut):
+    """A message with what ``include`` asked for; what was not asked for is absent."""
+
+    text: str | None = None
+    html: str | None = None
+    headers: list[HeaderOut] = []
+
+
 class AcceptedMessage(MessageOut):
     """The answer to a send: a snapshot of the message when it was accepted."""
 

@@ -18,6 +18,7 @@ from outbound.prepare import judge, plan_of, with_target
 from outbound.selectors import look_again
 from outbound.sent_copy import SentCopy
 from outbound.services import Stale
+from outbound.stored_html import with_original
 from outbound.thread_lock import patience
 
 DEADLINE_SECONDS = 30.0
@@ -30,6 +31,7 @@ def send(order: Order) -> Accepted:
     slot = order.slot()
     if earlier := ledger.find_replay_within(slot, caller=order.caller):
         return earlier
+    order = with_original(order, keep=True)
     return services.in_one_transaction(slot, partial(_first_time, order, slot))
 
 

@@ -11,9 +11,10 @@ from mailboxes.paging import page_of
 from mailboxes.selectors import identity_in_reach
 from mailboxes.statuses import Operation
 from outbound.examples import ACCEPTED, BOOKING, CONFLICT, REPLAYED
+from outbound.includes import IncludeQuery, included
 from outbound.reading import attempts_of, message_json, message_of, messages_of
 from outbound.requests import SendRequest
-from outbound.schemas import AttemptList, MessageOut, MessagePage
+from outbound.schemas import AttemptList, MessagePage, MessageWithIncludes
 from outbound.sending_views import SENDING, SendingView
 
 
@@ -51,11 +52,18 @@ class MessagesView(SendingView):
 class MessageView(ApiView):
     """One message."""
 
-    @extend_schema(operation_id="getMessage", tags=["messages"], responses=MessageOut)
+    @extend_schema(
+        operation_id="getMessage",
+        tags=["messages"],
+        parameters=IncludeQuery.parameters(),
+        responses=MessageWithIncludes,
+    )
     def get(self, request: Request, identity_id: str, message_id: str) -> Response:
         """Return one message and what became of each recipient."""
         identity = identity_in_reach(identity_id, caller=caller_of(request))
-        return Response(message_json(message_of(identity.id, message_id)))
+        message = message_of(identity.id, message_id)
+        query = IncludeQuery.parse(request.query_params)
+        return Response({**message_json(message), **included(message, query)})
 
 
 class AttemptsView(ApiView):
