@@ -104,9 +104,9 @@ def participants(
     Own addresses and copies to the ``journal`` address take no part.
     """
     left_out = own | {journal} if journal else own
-    found = {_key(party.address): party for party in known}
+    found = {address_key(party.address): party for party in known}
     for party in named:
-        key = _key(party.address)
+        key = address_key(party.address)
         if is_own(key, left_out):
             continue
         if key not in found and len(found) >= PARTICIPANTS_LIMIT:
@@ -119,7 +119,7 @@ def participants(
 
 def is_own(address: str, own: frozenset[str]) -> bool:
     """Tell whether an address is one of these, also with a tag such as a token."""
-    key = _key(address)
+    key = address_key(address)
     return key in own or split_subaddress(key)[0] in own
 
 
@@ -131,7 +131,7 @@ def _without_repeats(to: Iterable[Party], cc: Iterable[Party]) -> AnswerRecipien
 
 def _new(parties: Iterable[Party], seen: set[str]) -> Iterator[Party]:
     for party in parties:
-        if (key := _key(party.address)) not in seen:
+        if (key := address_key(party.address)) not in seen:
             seen.add(key)
             yield party
 
@@ -139,11 +139,11 @@ def _new(parties: Iterable[Party], seen: set[str]) -> Iterator[Party]:
 def _share_an_organisation(one: Party, other: Party | None) -> bool:
     if other is None:
         return False
-    domains = [domain_of(_key(party.address)) for party in (one, other)]
+    domains = [domain_of(address_key(party.address)) for party in (one, other)]
     return bool(domains[0]) and org_domain(domains[0]) == org_domain(domains[1])
 
 
-def _key(address: str) -> str:
+def address_key(address: str) -> str:
     """Return an address as it is compared; what is none stands for itself."""
     try:
         return normalize(address)

@@ -5,12 +5,12 @@ headers and subject". One statement, joined to the caller's transaction if there
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from core.database import fetch_one
-from mailboxes.recipients import AnsweredMessage, Party
+from mailboxes.recipients import AnsweredMessage, Party, address_key
 from mailboxes.statuses import Direction, MessageKind, MessageStatus
 from mailboxes.threading import ThreadIds
 from outbound.body import Original
@@ -23,10 +23,28 @@ _UNSEEN: Final = "'hidden', 'throttled'"
 EARLIER: Final = 20
 """Earlier messages of a thread that are asked for an id; the newest."""
 HEAD: Final = f"""
-(SELECT jsonb_build_array(max(pk), max(pk) FILTER (WHERE status NOT IN ({_UNSENT})))
-   FROM messages WHERE thread_pk = t.pk)
+(SELECT jsonb_build_array(
+          max(pk), max(pk) FILTER (WHERE status NOT IN ({_UNSENT})),
+          sum(hashtextextended(concat_ws(' ', rfc_message_id, automated ->> 'hop'),
+                               pk))::text,
+          t.fallback_pinned, t.reply_from_address,
+          (SELECT jsonb_object_agg(address, status) FROM addresses
+            WHERE identity_id = t.identity_id))
+   FROM messages WHERE thread_pk = t.pk AND status NOT IN ({_UNSEEN}))
 """  # noqa: S608  constants only
 """The head of a thread ``t``, as facts and lock compare it (``plan.Head``)."""
+EXCHANGES: Final = f"""
+(SELECT count(*) FROM messages m
+  WHERE m.thread_pk = t.pk AND m.direction = 'outbound'
+    AND m.kind = 'auto_reply' AND m.status NOT IN ({_UNSENT})
+    AND m.pk > coalesce((SELECT max(n.pk) FROM messages n
+                          WHERE n.thread_pk = t.pk AND n.direction = 'outbound'
+                            AND n.kind <> 'auto_reply'), 0))
+"""  # noqa: S608  constants only
+"""The automatic replies of a thread ``t`` since the last other message of ours.
+
+The page, "Automatic-exchange cap": those that did not go out do not count.
+"""
 
 _THREAD: Final = f"""
 jsonb_build_object(
@@ -51,13 +69,7 @@ jsonb_build_object(
                  WHERE thread_pk = t.pk AND direction = 'inbound'
                    AND status IN ('received', 'quarantined')
                  ORDER BY pk DESC LIMIT 1),
-  'exchanges', (SELECT count(*) FROM messages
-                 WHERE thread_pk = t.pk AND direction = 'outbound'
-                   AND kind = 'auto_reply' AND status NOT IN ({_UNSENT})
-                   AND pk > coalesce((SELECT max(pk) FROM messages
-                                       WHERE thread_pk = t.pk
-                                         AND direction = 'outbound'
-                                         AND kind <> 'auto_reply'), 0)))
+  'exchanges', {EXCHANGES})
 """  # noqa: S608  constants only
 _MESSAGE: Final = """
 jsonb_build_object(
@@ -77,10 +89,20 @@ jsonb_build_object(
       AND %(with_body)s),
   'text', CASE WHEN %(with_body)s THEN m.text END,
   'html', CASE WHEN %(with_body)s THEN m.html_sanitized END,
-  'written', EXISTS (SELECT 1 FROM contacts c
-                      WHERE c.identity_id = m.identity_id AND c.outbound_count > 0
-                        AND c.address = lower(m.reply_to -> 0 ->> 'address')))
+  'written', (SELECT coalesce(jsonb_agg(address), '[]') FROM (
+     SELECT c.address FROM contacts c
+      WHERE c.identity_id = m.identity_id AND c.outbound_count > 0
+        AND c.address = lower(m.reply_to -> 0 ->> 'address')
+      UNION ALL
+     SELECT c.address FROM contacts c
+      WHERE octet_length(m.reply_to -> 0 ->> 'address')
+              > char_length(m.reply_to -> 0 ->> 'address')
+        AND c.identity_id = m.identity_id AND c.outbound_count > 0
+        AND split_part(c.address, '@', 1)
+              = lower(split_part(m.reply_to -> 0 ->> 'address', '@', 1))) AS like_it))
 """
+"""A message ``m``. Contacts stand with A-labels; a domain that is spelled otherwise is
+compared with all of its local part (``_has_written_to``)."""
 _BY_MESSAGE: Final = f"""
 SELECT {_THREAD}, {_MESSAGE}
   FROM messages m JOIN threads t ON t.pk = m.thread_pk
@@ -150,14 +172,15 @@ def _thread(row: Mapping[str, Any]) -> ThreadFacts:
 def _answered(row: Mapping[str, Any], thread: ThreadFacts) -> AnsweredFacts:
     direction = Direction(row["direction"])
     sender = Party(row["from"], row["from_name"]) if row["from"] else None
+    reply_to = _parties(row["reply_to"])
     message = AnsweredMessage(
         direction=direction,
         sender=sender,
         to=_parties(row["to"]),
         cc=_parties(row["cc"]),
-        reply_to=_parties(row["reply_to"]),
+        reply_to=reply_to,
         known_sender=bool(row["known_sender"]),
-        has_written_to_reply_to=row["written"],
+        has_written_to_reply_to=_has_written_to(reply_to, row["written"]),
     )
     is_inbound = direction == Direction.INBOUND
     return AnsweredFacts(
@@ -178,6 +201,10 @@ def _answered(row: Mapping[str, Any], thread: ThreadFacts) -> AnsweredFacts:
         ),
         files=tuple(StoredFile(**file) for file in row["files"]),
     )
+
+
+def _has_written_to(reply_to: Sequence[Party], contacts: Sequence[str]) -> bool:
+    return bool(reply_to) and address_key(reply_to[0].address) in contacts
 
 
 def _parties(rows: list[Mapping[str, Any]]) -> tuple[Party, ...]:

@@ -22,7 +22,7 @@ class AutoReplyFacts:
 
     ``answered`` is the kind of the message that is answered, None where there is none;
     ``exchanges`` are the automatic replies since the thread's last other message of
-    ours (``outbound.exchanges.automatic_exchanges``).
+    ours (``outbound.answered.EXCHANGES``).
     """
 
     operation: Operation

@@ -23,7 +23,7 @@ from outbound.body import Bodies, Original
 from outbound.from_choice import ThreadSender
 from outbound.mime import Attachment
 from outbound.words import cut_utf8
-from quota.caps import Caps
+from quota.caps import Caps, Counted
 
 TEXT_LIMIT, EXTRACTED_LIMIT = 512 * 1024, 256 * 1024
 """Bytes of a text that its row keeps, and that the API shows."""
@@ -56,16 +56,22 @@ class StoredFile:
     object_key: str
 
 
-Head = tuple[int | None, int | None]
-"""The keys of a thread's newest message, and of the newest that left or may leave."""
+Head = tuple[Any, ...]
+"""What a thread is like for whoever goes on from it, to be compared and no more.
+
+The keys of its newest message and of the newest that left or may leave; a digest of the
+ids and hops that headers go on from; what From is chosen by: the pin, the address to
+come back to, and the status of each of the mailbox's addresses.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadFacts:
     """A thread that a send goes into.
 
-    When its ``head`` has moved while a send waited for the lock, because a message came
-    or one that was on its way did not leave, the send is composed again. ``earlier``
+    When its ``head`` has moved while a send waited for the lock (a message came, one
+    that was on its way did not leave, or left under another id or From), the send is
+    composed again. ``earlier``
     are messages that headers can name, newest first, those before the message answered.
     ``hop`` is that of its newest inbound message.
     """
@@ -117,6 +123,7 @@ class SendFacts:
     is_system: bool
     addresses: tuple[OwnAddress, ...]
     next_thread_seq: int
+    counted: Counted
     now: datetime
     thread: ThreadFacts | None = None
     answered: AnsweredFacts | None = None

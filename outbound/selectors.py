@@ -20,6 +20,8 @@ from mailboxes.statuses import (
 )
 from outbound.ledger import LIVE, Accepted, Slot, replay_of
 from outbound.plan import OwnAddress, SendFacts
+from quota.caps import Counted
+from quota.selectors import COUNTED
 
 _LOOK_AGAIN: Final = f"""
 SELECT l.fingerprint, l.message_id, l.response,
@@ -30,7 +32,7 @@ SELECT l.fingerprint, l.message_id, l.response,
          'owner_name', i.owner_name, 'owner_email', i.owner_email,
          'signature_text', i.signature_text, 'signature_html', i.signature_html,
          'send_policy', i.send_policy, 'is_system', i.is_system,
-         'next_thread_seq', s.next_thread_seq),
+         'next_thread_seq', s.next_thread_seq, 'counted', {COUNTED}),
        ARRAY(SELECT jsonb_build_object(
                       'address', a.address, 'role', a.role, 'status', a.status,
                       'domain_kind', d.kind, 'domain_state', d.state,
@@ -64,7 +66,7 @@ def look_again(slot: Slot) -> Accepted | SendFacts:
 
 
 def look_without_key(identity_id: str) -> SendFacts:
-    """Return what the policy has to know; no key is looked up. For a dry run."""
+    """Return what the policy has to know; no key is looked up."""
     return _facts(identity_id, _look(identity_id, NO_KEY))
 
 
@@ -99,6 +101,7 @@ def _facts(identity_id: str, row: Row) -> SendFacts:
         is_system=known["is_system"],
         addresses=tuple(map(_own_address, addresses)),
         next_thread_seq=known["next_thread_seq"],
+        counted=Counted.of_row(known["counted"]),
         now=clock.to_milliseconds(now + clock.offset),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from core.clock import database_now, elapsed_clock
+from core.clock import elapsed_clock
 from core.errors import DeadlinePassed
 from core.ids import new_id
 from core.points import reach
@@ -15,11 +15,12 @@ from outbound.ledger import Accepted, Slot
 from outbound.order import Order
 from outbound.plan import SendFacts
 from outbound.prepare import judge, plan_of, with_target
-from outbound.selectors import look_again
+from outbound.selectors import look_again, look_without_key
 from outbound.sent_copy import SentCopy
 from outbound.services import Stale
 from outbound.stored_html import with_original
 from outbound.thread_lock import patience
+from quota.selectors import peek_at_caps
 
 DEADLINE_SECONDS = 30.0
 SPREAD: Final = 64
@@ -49,19 +50,24 @@ def _first_time(order: Order, slot: Slot, copy: SentCopy) -> Accepted:
             plan, composed = plan_of(
                 draft, message_id=message_id, thread_id=thread_id, sign=ring_key
             )
+            peek_at_caps(facts.counted, plan.caps, now=facts.now)
             copy.write(plan, composed, slot)
             reach("submit.second_look")
             outcome = services.accept(plan, composed, slot, patience=own)
             _check_deadline(order.started)
             if isinstance(outcome, Accepted):
                 return outcome
-            facts = _renewed(facts, outcome)
+            facts = _renewed(order.identity_id, outcome)
 
 
-def _renewed(facts: SendFacts, stale: Stale) -> SendFacts:
-    """Return the facts to compose on again: what is answered is read anew."""
+def _renewed(identity_id: str, stale: Stale) -> SendFacts:
+    """Return the facts to compose on again: all that a wait may have made old.
+
+    What is answered is read when the target is.
+    """
+    facts = look_without_key(identity_id)
     ahead = random.randrange(SPREAD)  # noqa: S311  no secret: it keeps sends apart
-    return replace(facts, next_thread_seq=stale.next_seq + ahead, now=database_now())
+    return replace(facts, next_thread_seq=stale.next_seq + ahead)
 
 
 def _check_deadline(started: float) -> None:

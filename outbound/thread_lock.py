@@ -22,7 +22,7 @@ from core.database import fetch_one
 from core.elapsed import elapsed_clock
 from core.errors import ThreadNotFound
 from core.points import reach
-from outbound.answered import HEAD
+from outbound.answered import EXCHANGES, HEAD
 from outbound.errors import ThreadBusy
 from outbound.plan import Head
 
@@ -40,13 +40,7 @@ UPDATE threads t
  WHERE pk = %(thread)s
    AND (lock_owner IS NULL OR lock_owner = %(owner)s
         OR lock_until < clock_timestamp() + %(clock_offset)s)
-RETURNING {HEAD},
-  (SELECT count(*) FROM messages m
-    WHERE m.thread_pk = t.pk AND m.direction = 'outbound' AND m.kind = 'auto_reply'
-      AND m.status NOT IN ('canceled', 'rejected', 'failed', 'suppressed')
-      AND m.pk > coalesce((SELECT max(n.pk) FROM messages n
-                            WHERE n.thread_pk = t.pk AND n.direction = 'outbound'
-                              AND n.kind <> 'auto_reply'), 0))
+RETURNING {HEAD}, {EXCHANGES}
 """  # noqa: S608  constants only
 
 

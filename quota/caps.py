@@ -10,6 +10,8 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from quota.days import TenantDays
+
 WARN_AT: Final = (80, 100)
 """Percent of a cap at which ``quota.warning`` is raised, once a scope and day."""
 SYSTEM_CAP: Final = 50_000
@@ -68,6 +70,26 @@ class Reservation:
     identity_used: int | None = None
     tenant_used: int | None = None
     warnings: tuple[QuotaWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a mailbox and its tenant have sent on the days that may be today."""
+
+    days: TenantDays
+    counts: tuple[tuple[str, str, int], ...]
+    """Metric, day and value of each counter."""
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "Counted":
+        """Return what ``quota.selectors.COUNTED`` has read."""
+        days = TenantDays.of_row(row["timezone"], row["tz_next"])
+        return cls(days, tuple((metric, day, n) for metric, day, n in row["counts"]))
+
+    def on_day_of(self, now: datetime) -> dict[str, int]:
+        """Return the value of each metric on the tenant's day of an instant."""
+        today = self.days.day(now).isoformat()
+        return {metric: n for metric, day, n in self.counts if day == today}
 
 
 def caps_of(

@@ -1,35 +1,32 @@
 """Reading a tenant's quota without its lock: most refusals stop here."""
 
-import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from core.database import fetch_all
-from quota.caps import Caps
+from quota.caps import Caps, Counted
 from quota.counting import refuse_if_reached
-from quota.days import TenantDays
 
-_COUNTS: Final = """
-SELECT t.timezone, t.tz_next, c.metric, c.bucket, c.value
-  FROM tenants t
-  LEFT JOIN counters c
-    ON c.tenant_id = t.id AND c.metric = ANY(%(metrics)s) AND c.bucket = ANY(%(days)s)
- WHERE t.id = %(tenant)s
+COUNTED: Final = """
+jsonb_build_object(
+  'timezone', t.timezone, 'tz_next', t.tz_next,
+  'counts', (SELECT coalesce(jsonb_agg(jsonb_build_array(metric, bucket, value)), '[]')
+               FROM counters
+              WHERE tenant_id = t.id AND metric = ANY(ARRAY['sends', 'sends:' || i.id])
+                AND bucket = ANY(ARRAY(
+                  SELECT to_char((clock_timestamp() + %(clock_offset)s)
+                                   AT TIME ZONE 'UTC' + day * interval '1 day',
+                                 'YYYY-MM-DD')
+                    FROM generate_series(-1, 1) day))))
+"""
+"""The counts of a tenant ``t`` and its identity ``i``, on the days that may be today.
+
+Part of a statement that is read anyway; ``quota.caps.Counted`` takes it.
 """
 
 
-def peek_at_caps(tenant_id: str, caps: Caps, *, now: datetime) -> None:
-    """Raise DailyCapReached if a cap is reached already; one statement, no lock.
+def peek_at_caps(counted: Counted, caps: Caps, *, now: datetime) -> None:
+    """Raise DailyCapReached if a cap was reached when the counts were read.
 
     A send that passes is counted under the lock, by ``quota.services.reserve``.
     """
-    today = now.astimezone(UTC).date()
-    around = [(today + timedelta(days=n)).isoformat() for n in (-1, 0, 1)]
-    rows = fetch_all(
-        _COUNTS, {"tenant": tenant_id, "metrics": list(caps.metrics()), "days": around}
-    )
-    timezone, tz_next = rows[0][0], rows[0][1]
-    days = TenantDays.of_row(timezone, json.loads(tz_next) if tz_next else None)
-    day = days.day(now).isoformat()
-    counts = {metric: value for *_, metric, bucket, value in rows if bucket == day}
-    refuse_if_reached(caps, counts, days.resets_at(now))
+    refuse_if_reached(caps, counted.on_day_of(now), counted.days.resets_at(now))

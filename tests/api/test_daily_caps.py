@@ -4,9 +4,11 @@ from datetime import date, datetime
 
 import pytest
 
+from core import objects
 from core.clock import database_now
 from mailboxes.models import Event, Identity, Message, Tenant
 from mailboxes.services import pause_identity
+from outbound import services
 from quota.models import Allowance, Counter, Hold
 from tests.support.api import ApiClient, booking, code_of
 from tests.support.scripted import ScriptedTransport, work
@@ -50,6 +52,22 @@ def test_the_send_past_a_cap_is_refused_and_keeps_nothing(
     assert counts() == {"sends": 2, f"sends:{identity.id}": 2}
     assert (Hold.objects.count(), Allowance.objects.get().held) == (2, 4)
     assert Message.objects.count() == 2
+
+
+@pytest.mark.parametrize("scope", ["identity_daily_send_cap", "tenant_daily_send_cap"])
+def test_a_cap_that_is_reached_is_seen_before_a_lock_is_taken_or_a_byte_written(
+    api: ApiClient, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tenant.objects.update(policy={scope: 1})
+    assert api.send(booking(), key="within").status_code == 202
+    touched: list[object] = []
+    monkeypatch.setattr(objects, "put", lambda *given, **_: touched.append(given))
+    monkeypatch.setattr(services, "accept", lambda *given, **_: touched.append(given))
+
+    refused = api.send(booking(), key="past")
+
+    assert (refused.status_code, code_of(refused)) == (429, "daily_cap_reached")
+    assert touched == []
 
 
 def test_a_replay_costs_no_count(api: ApiClient, identity: Identity) -> None:

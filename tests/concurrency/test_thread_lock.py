@@ -16,7 +16,7 @@ from core.clock import database_now
 from domains.models import Domain
 from mailboxes.key_services import create_key
 from mailboxes.keyring_services import forget_keys, rotate_key, verifying_key
-from mailboxes.models import Identity, Message, Thread
+from mailboxes.models import Address, Identity, Message, Thread
 from mailboxes.statuses import KeyPurpose
 from mailboxes.thread_tokens import (
     Invalid,
@@ -26,8 +26,8 @@ from mailboxes.thread_tokens import (
     verify_token,
 )
 from outbound import thread_lock
-from outbound.transports.base import Rejected, RejectReason
-from tests.factories import AddressFactory
+from outbound.transports.base import Accepted, Rejected, RejectReason
+from tests.factories import AddressFactory, DomainFactory
 from tests.services.conftest import assert_units_add_up
 from tests.support.answering import received
 from tests.support.api import ApiClient, booking, code_of
@@ -385,3 +385,78 @@ def test_who_waited_never_names_a_message_that_did_not_leave(
     shown = fields(accepted_id(answers[0]))
     assert shown["In-Reply-To"] == f"<{asked.rfc_message_id}>"
     assert shown["References"].endswith(f"<{asked.rfc_message_id}>")
+
+
+def test_who_waited_names_the_id_that_a_provider_gave_meanwhile(
+    api: ApiClient, asked: Message
+) -> None:
+    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+    given = Accepted("id-1", rfc_message_id="id-1@provider.example")
+
+    with waiting(lambda: api.answer("reply", first, key="second")) as answers:
+        assert work(first, ScriptedTransport([given])) is not None
+
+    shown = fields(accepted_id(answers[0]))
+    assert shown["In-Reply-To"] == "<id-1@provider.example>"
+    assert shown["References"].endswith("<id-1@provider.example>")
+
+
+def test_who_waited_writes_from_the_address_that_is_in_use_by_then(
+    api: ApiClient, asked: Message, identity: Identity
+) -> None:
+    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+    old = Address.objects.get()
+
+    with waiting(lambda: api.answer("reply", asked.public_id, key="second")) as answers:
+        Address.objects.update(role="alias", status="retired")
+        new = AddressFactory.create(
+            identity=identity, domain=old.domain, local_part="new"
+        )
+        depart(first)
+
+    assert answers[0].json()["from"]["address"] == new.address
+    assert new.address in fields(accepted_id(answers[0]))["From"]
+
+
+def test_who_waited_while_a_loop_closed_is_refused(
+    api: ApiClient, asked: Message, identity: Identity
+) -> None:
+    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+    body = booking(thread_id=asked.thread.public_id)
+
+    with waiting(lambda: api.send(body, key="second")) as answers:
+        received(identity, thread=asked.thread, automated={"hop": 9})
+        depart(first)
+
+    assert (answers[0].status_code, code_of(answers[0])) == (409, "loop_detected")
+    assert Message.objects.filter(direction="outbound").count() == 1
+
+
+def test_who_waited_keeps_to_the_platforms_address_that_the_thread_is_pinned_to(
+    api: ApiClient, asked: Message, identity: Identity
+) -> None:
+    platform = AddressFactory.create(
+        identity=identity,
+        role="alias",
+        domain=DomainFactory.create(tenant=None, kind="platform"),
+    )
+    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+
+    with waiting(lambda: api.answer("reply", asked.public_id, key="second")) as answers:
+        Thread.objects.update(fallback_pinned=True)
+        depart(first)
+
+    assert answers[0].json()["from"]["address"] == platform.address
+
+
+def test_who_waited_is_judged_by_what_is_true_by_then(
+    api: ApiClient, asked: Message, identity: Identity
+) -> None:
+    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+
+    with waiting(lambda: api.answer("reply", asked.public_id, key="second")) as answers:
+        depart(first)
+        received(identity, thread=asked.thread)
+        Identity.objects.update(status="paused", pause_reason="manual")
+
+    assert code_of(answers[0]) == "identity_paused"

@@ -11,8 +11,9 @@ from core.errors import InvalidRequest
 from core.ids import new_id
 from mailboxes.models import Event, Identity, Tenant
 from mailboxes.services import lock_mailbox, publish
+from outbound.selectors import look_without_key
 from quota import services as quota
-from quota.caps import Caps, Reservation
+from quota.caps import Caps, Counted, Reservation
 from quota.errors import DailyCapReached
 from quota.models import Allowance, Counter, Hold
 from quota.selectors import peek_at_caps
@@ -263,18 +264,43 @@ def test_a_reserve_that_counts_and_holds_is_two_statements(
         send(identity)
 
 
-def test_a_reached_cap_is_seen_without_a_lock(
+def counted_of(identity: Identity) -> Counted:
+    return look_without_key(identity.id).counted
+
+
+def test_a_reached_cap_is_seen_without_a_lock_and_on_its_day_alone(
     identity: Identity, django_assert_num_queries: Callable[[int], Any]
 ) -> None:
+    now = database_now()
     caps = Caps(identity.id, 1, 5)
-    peek_at_caps(identity.tenant_id, caps, now=NOON)
-    send(identity, cap=1)
+    peek_at_caps(counted_of(identity), caps, now=now)
+    send(identity, cap=1, now=now)
+    send(IdentityFactory.create(tenant=identity.tenant), now=now)
+    counted = counted_of(identity)
 
-    with django_assert_num_queries(1), pytest.raises(DailyCapReached) as caught:
-        peek_at_caps(identity.tenant_id, caps, now=NOON)
+    with django_assert_num_queries(0), pytest.raises(DailyCapReached) as caught:
+        peek_at_caps(counted, caps, now=now)
 
     assert caught.value.details["cap"] == "identity"
-    peek_at_caps(identity.tenant_id, caps, now=NOON + timedelta(days=1))
+    peek_at_caps(counted, caps, now=now + timedelta(days=1))
+    peek_at_caps(counted, Caps(identity.id, 2, None), now=now)
+    with pytest.raises(DailyCapReached, match="tenant"):
+        peek_at_caps(counted, Caps(identity.id, 2, 2), now=now)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+def test_a_reached_cap_is_seen_on_the_day_of_a_tenant_that_is_far_away(
+    identity: Identity, zone: str
+) -> None:
+    Tenant.objects.filter(id=identity.tenant_id).update(timezone=zone)
+    now = database_now()
+    send(identity, cap=1, now=now)
+
+    with pytest.raises(DailyCapReached) as caught:
+        peek_at_caps(counted_of(identity), Caps(identity.id, 1, 5), now=now)
+
+    resets_at = datetime.fromisoformat(caught.value.details["resets_at"])
+    assert now < resets_at <= now + timedelta(days=1)
 
 
 def test_a_change_of_zone_counts_from_the_old_zones_midnight(
@@ -295,7 +321,7 @@ def test_a_change_of_zone_counts_from_the_old_zones_midnight(
     assert send(identity, now=now).day == days.day(now)
     assert send(identity, now=before).resets_at == after
     assert send(identity, now=after).day == days.day(after) != days.day(before)
-    peek_at_caps(tenant.id, Caps(identity.id, 5, 5), now=after)
+    peek_at_caps(counted_of(identity), Caps(identity.id, 5, 5), now=after)
 
 
 def test_a_zone_that_nobody_knows_is_refused_with_its_path(identity: Identity) -> None:

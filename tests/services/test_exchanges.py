@@ -4,7 +4,10 @@ import pytest
 
 from mailboxes.models import Thread
 from mailboxes.statuses import Direction, MessageKind, MessageStatus
-from outbound.exchanges import automatic_exchanges, thread_hop
+from outbound import thread_lock
+from outbound.answered import thread_facts
+from outbound.plan import ThreadFacts
+from outbound.thread_lock import Taken
 from tests.factories import MessageFactory, ThreadFactory
 
 pytestmark = pytest.mark.django_db
@@ -23,6 +26,21 @@ UNSENT = (
 @pytest.fixture
 def thread(db: None) -> Thread:
     return ThreadFactory.create()
+
+
+def facts_of(thread: Thread) -> ThreadFacts:
+    found = thread_facts(thread.identity_id, thread.public_id)
+    assert found is not None
+    return found
+
+
+def automatic_exchanges(thread: Thread) -> int:
+    """Return the count among the facts, which is that under the lock."""
+    found = facts_of(thread).exchanges
+    taken = thread_lock.take(thread.key, owner="msg_counting")
+    assert isinstance(taken, Taken)
+    assert taken.exchanges == found
+    return found
 
 
 def automatic(thread: Thread, status: MessageStatus = MessageStatus.DELIVERED) -> None:
@@ -45,17 +63,17 @@ def received(
 
 
 def test_d6_automatic_replies_count_until_a_person_writes(thread: Thread) -> None:
-    assert automatic_exchanges(thread.key) == 0
+    assert automatic_exchanges(thread) == 0
     automatic(thread)
     received(thread)
     automatic(thread)
-    assert automatic_exchanges(thread.key) == 2
+    assert automatic_exchanges(thread) == 2
 
     MessageFactory.create(thread=thread, kind=MessageKind.TRANSACTIONAL)
-    assert automatic_exchanges(thread.key) == 0
+    assert automatic_exchanges(thread) == 0
 
     automatic(thread)
-    assert automatic_exchanges(thread.key) == 1
+    assert automatic_exchanges(thread) == 1
 
 
 @pytest.mark.parametrize("status", [*SENT, *UNSENT])
@@ -64,24 +82,24 @@ def test_an_automatic_reply_that_never_left_does_not_count(
 ) -> None:
     automatic(thread, status)
 
-    assert automatic_exchanges(thread.key) == (1 if status in SENT else 0)
+    assert automatic_exchanges(thread) == (1 if status in SENT else 0)
 
 
 def test_another_thread_of_the_mailbox_has_its_own_count(thread: Thread) -> None:
     other = ThreadFactory.create(identity=thread.identity, seq=999)
     automatic(other)
 
-    assert automatic_exchanges(thread.key) == 0
+    assert automatic_exchanges(thread) == 0
 
 
 def test_a_thread_goes_on_from_the_hop_of_its_newest_visible_mail(
     thread: Thread,
 ) -> None:
-    assert thread_hop(thread.key) == 0
+    assert facts_of(thread).hop == 0
     received(thread, 4)
     MessageFactory.create(thread=thread)
-    assert thread_hop(thread.key) == 4
+    assert facts_of(thread).hop == 4
     received(thread, 9, MessageStatus.HIDDEN)
-    assert thread_hop(thread.key) == 4
+    assert facts_of(thread).hop == 4
     received(thread)
-    assert thread_hop(thread.key) == 0
+    assert facts_of(thread).hop == 0
