@@ -12,9 +12,6 @@ from core.elapsed import elapsed_clock as elapsed_clock
 offset = timedelta(0)
 """Added to every instant; moved by tests only."""
 
-SQL_NOW = "clock_timestamp() + %(clock_offset)s"
-"""The same clock inside a statement; pass ``clock_offset=clock.offset``."""
-
 
 def database_now() -> datetime:
     """Return the database's clock, in UTC, cut to milliseconds."""

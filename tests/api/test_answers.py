@@ -9,11 +9,14 @@ import pytest
 from core import objects
 from domains.models import Domain
 from mailboxes.models import Address, Contact, Identity, Message, Thread
+from outbound.deliver import deliver
 from outbound.models import LedgerEntry
 from tests.factories import AddressFactory, DomainFactory
 from tests.support.answering import named, received, with_file
 from tests.support.api import ApiClient, booking, code_of, paths_of
 from tests.support.mail_reader import header_block, modern
+from tests.support.sending import open_account
+from tests.support.smtp_server import SmtpServer
 
 pytestmark = pytest.mark.django_db
 
@@ -321,20 +324,40 @@ def test_what_is_no_id_is_no_message(api: ApiClient, message_id: str) -> None:
     assert (response.status_code, code_of(response)) == (404, "message_not_found")
 
 
-@pytest.mark.parametrize("operation", ["reply", "reply-all", "forward"])
-def test_r15_a_repeated_answer_is_one_mail_on_every_route(
-    api: ApiClient, identity: Identity, operation: str
+@pytest.mark.parametrize("operation", ["send", "reply", "reply-all", "forward"])
+def test_r15_a_repeated_request_is_one_mail_at_the_relay_on_every_route(
+    db: None, operation: str
 ) -> None:
-    asked = received(identity)
-    body = {"to": ["kim@example.org"]} if operation == "forward" else None
+    # Given a tenant whose mail leaves by a real relay, and mail that came in
+    with SmtpServer() as relay:
+        account = open_account(relay, base_url="").account
+        api = ApiClient(account.api_key, account.identity_id)
+        identity = Identity.objects.get(id=account.identity_id)
+        asked = received(identity, to_addrs=named(account.address))
 
-    first = api.answer(operation, asked.public_id, body)
-    again = api.answer(operation, asked.public_id, body)
+        def act() -> Any:
+            if operation == "send":
+                return api.send(booking())
+            to = {"to": ["kim@example.org"]} if operation == "forward" else {}
+            return api.answer(operation, asked.public_id, {"text": "Fine.", **to})
 
-    assert (first.status_code, again.status_code) == (202, 202)
-    assert again["Idempotent-Replayed"] == "true"
-    assert again.json() == {**first.json(), "deduplicated": True}
-    assert Message.objects.filter(direction="outbound").count() == 1
+        # When it is asked for before and after it left, and rung twice each time
+        first = act()
+        answers = []
+        for _ in range(2):
+            answers.append(act())
+            for message in Message.objects.filter(direction="outbound"):
+                deliver(message.public_id)
+                deliver(message.public_id)
+        answers.append(act())
+
+        # Then each answer is the first, and the relay took one mail for one recipient
+        assert first.status_code == 202, first.content
+        for again in answers:
+            assert again["Idempotent-Replayed"] == "true"
+            assert again.json() == {**first.json(), "deduplicated": True}
+        assert Message.objects.get(direction="outbound").status == "submitted"
+        assert [len(mail.recipients) for mail in relay.mails] == [1]
 
 
 def test_one_key_on_two_messages_or_operations_is_a_conflict(

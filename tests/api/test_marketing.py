@@ -7,6 +7,7 @@ import pytest
 from core import objects
 from domains.models import Domain
 from mailboxes.models import Identity, Message, Tenant, Thread
+from outbound import headers_policy
 from tests.support.answering import received
 from tests.support.api import ApiClient, booking, code_of, paths_of
 from tests.support.mail_reader import header_block, modern
@@ -101,11 +102,33 @@ def test_a_caller_cannot_set_the_way_out_by_header(api: ApiClient) -> None:
     assert code_of(response) == "header_not_allowed"
 
 
-def test_the_services_headers_count_towards_the_twenty(api: ApiClient) -> None:
-    plain = {"Importance": "high", "Comments": "a", "Keywords": "b"}
-    many = {f"X-{n}": "v" for n in range(60)}
+def test_the_services_headers_count_towards_the_most_without_x(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert headers_policy.PLAIN_LIMIT == 20
+    # callers may set six of these names: a lower limit shows that the rest count
+    monkeypatch.setattr(headers_policy, "PLAIN_LIMIT", 4)
+    given = {"Importance": "high", "Comments": "a", "Keywords": "b", "X-A": "v"}
 
-    assert api.send(marketing(headers=plain | many)).status_code == 202
+    past = api.send(marketing(headers=given), key="past")
+    within = api.send(booking(headers=given), key="within")
+
+    assert (code_of(past), paths_of(past)) == ("invalid_request", ["headers"])
+    assert within.status_code == 202
+    monkeypatch.setattr(headers_policy, "PLAIN_LIMIT", 5)
+    assert api.send(marketing(headers=given), key="past").status_code == 202
+
+
+def test_the_services_headers_count_towards_the_sixteen_kilobytes(
+    api: ApiClient,
+) -> None:
+    given = {f"X-{n}": "v" * 2000 for n in range(8)}  # room for 360 bytes more
+    long = {"url": f"{URL}{'e' * 300}", "mailto": "off@acme.example"}
+
+    assert api.send(booking(headers=given), key="a").status_code == 202
+    past = api.send(marketing(headers=given, unsubscribe=long), key="b")
+
+    assert (code_of(past), paths_of(past)) == ("invalid_request", ["headers"])
 
 
 def automatic(api: ApiClient, message: Message, key: str) -> Any:

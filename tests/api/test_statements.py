@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from domains.models import Domain
 from mailboxes.models import Identity
-from outbound import prepare, selectors
-from tests.support.answering import received
+from outbound import prepare, selectors, send
+from tests.support.answering import named, received, with_file
 from tests.support.api import ApiClient, booking, code_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,6 +46,46 @@ def test_a_reply_takes_two_more(api: ApiClient, identity: Identity) -> None:
     found = statements(reply)
 
     assert len(found) <= 12, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "operation", ["send", "send with thread_id", "reply", "reply-all", "forward"]
+)
+def test_the_context_is_read_in_three_statements_at_most(
+    api: ApiClient,
+    identity: Identity,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+) -> None:
+    # Given mail with all that an answer could have to read
+    asked = received(identity, cc_addrs=named("lee@example.org", "kim@example.org"))
+    received(identity, thread=asked.thread)
+    with_file(asked)
+    judged: list[int] = []
+    plan_of = prepare.plan_of
+
+    def verdict(*given: Any, **more: Any) -> Any:
+        judged.append(len(connection.queries_log))
+        return plan_of(*given, **more)
+
+    monkeypatch.setattr(send, "plan_of", verdict)
+
+    def act() -> Any:
+        if operation.startswith("send"):
+            into = {"thread_id": asked.thread.public_id} if " " in operation else {}
+            return api.send(booking(**into))
+        to = {"to": ["kim@example.org"]} if operation == "forward" else {}
+        return api.answer(operation, asked.public_id, {"text": "Fine.", **to})
+
+    # When it is asked for, then what stands between lock and verdict is counted
+    with CaptureQueriesContext(connection):
+        response = act()
+        log = [query["sql"] for query in connection.queries_log]
+    assert response.status_code == 202, response.content
+    locked = next(n for n, sql in enumerate(log) if "pg_try_advisory_xact_lock" in sql)
+    context = log[locked + 1 : judged[0]]
+    assert 2 <= len(context) <= 3, "\n".join(context)
+    assert len(judged) == 1
 
 
 @pytest.mark.parametrize(

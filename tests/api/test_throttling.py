@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from limits import RateLimitItemPerMinute
 
 from mailboxes.key_services import create_key
-from mailboxes.models import Identity
+from mailboxes.models import ApiKey, Identity
+from pylota import settings as defaults
 from pylota.api import buckets
 from tests.factories import TenantFactory
 from tests.support.answering import received
@@ -107,6 +109,45 @@ def test_a_redis_that_never_answers_holds_nobody_up(
 
         assert api.get("/v1/me").status_code == 200
         assert time.monotonic() - started < 5
+
+
+DEFAULTS = {"PM_RATE_PER_KEY": 600, "PM_RATE_PER_TENANT": 1800, "PM_RATE_SENDS": 120}
+
+
+def fill(bucket: str, *identifiers: str, calls: int, limit: int) -> None:
+    """Count calls that were made already."""
+    item = RateLimitItemPerMinute(limit)
+    assert buckets.limiter().hit(item, bucket, *identifiers, cost=calls)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "limit"), [("key", 600), ("tenant", 1800), ("send", 120)]
+)
+def test_the_call_past_the_default_of_each_bucket_is_refused(
+    api: ApiClient, identity: Identity, settings: Any, bucket: str, limit: int
+) -> None:
+    for name in DEFAULTS:
+        setattr(settings, name, getattr(defaults, name))
+    whose = {
+        "key": [ApiKey.objects.get().id],
+        "tenant": [identity.tenant_id],
+        "send": [identity.tenant_id, identity.id],
+    }
+    fill(bucket, *whose[bucket], calls=limit - 1, limit=limit)
+
+    assert api.send(booking(), key="last").status_code == 202
+    refused(api.send(booking(), key="past"), bucket, limit)
+
+
+def test_a_hundred_and_twenty_sends_a_minute_are_the_default(
+    api: ApiClient, settings: Any
+) -> None:
+    settings.PM_RATE_SENDS = defaults.PM_RATE_SENDS
+
+    answers = [api.send("no json") for _ in range(120)]
+
+    assert {answer.status_code for answer in answers} == {400}
+    refused(api.send(booking()), "send", 120)
 
 
 @pytest.mark.parametrize("route", ["reply", "reply-all", "forward"])

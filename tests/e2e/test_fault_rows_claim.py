@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from delivery.models import Attempt
 from delivery.services import resolve
-from mailboxes.models import Event, Message
+from mailboxes.models import Event, Identity, Message, Thread
+from tests.support.answering import received
 from tests.support.database import database_url
 from tests.support.peers import process_of_peer
 from tests.support.pg_proxy import Fault, PgProxy
@@ -115,6 +117,37 @@ def test_a_killed_worker_s_send_is_uncertain_within_claim_age_and_alarm_period(
     waited = (told.occurred_at - attempt.claimed_at).total_seconds()
     assert CLAIM <= waited <= CLAIM + ALARM + 1.5
     assert relay.connections == []
+
+
+def test_a_thread_whose_holder_was_killed_is_free_once_the_claim_has_ended(
+    crew: Processes, relay: SmtpServer, sender: Client
+) -> None:
+    """Row 32: SIGKILL with a reply in its hands; the next reply waits, and follows."""
+    # Given a reply whose worker dies right after its claim, and one that stands still
+    pace = {**SHORT, "PM_CLAIM_SECONDS": 4}
+    doomed = crew.worker(planted="deliver.claimed=kill", wait=False, **pace)
+    other = crew.worker(**pace)
+    other.freeze()
+    asked = received(Identity.objects.get(id=sender.account.identity_id))
+    first = sender.reply("first", asked.public_id)
+    assert first.status_code == httpx.codes.ACCEPTED, first.text
+    until(lambda: not doomed.is_alive, what="the worker's death")
+    assert doomed.process.returncode == -signal.SIGKILL
+    held = Thread.objects.get(key=asked.thread_id)
+    assert held.lock_owner == sender.accepted["first"]
+
+    # When the other one goes on, whose alarm ends the claim, and somebody replies
+    other.thaw()
+    second = sender.reply("second", asked.public_id)
+
+    # Then the second got in when the claim had ended, and it alone was sent
+    assert second.status_code == httpx.codes.ACCEPTED, second.text
+    assert sender.took[-1] > 1
+    assert status_of(sender.accepted["first"]) == "uncertain"
+    copies = settle(sender, relays=[relay])
+    assert list(copies) == [("second", "jo@example.net")]
+    assert status_of(sender.accepted["second"]) == "submitted"
+    assert Thread.objects.get(key=asked.thread_id).lock_owner is None
 
 
 def test_a_worker_killed_before_the_claim_costs_nothing(

@@ -32,13 +32,21 @@ PRODUCTION = {
 
 def start(folder: Path, **changed: str) -> str:
     """Load the settings in a process of its own; return what it said if it failed."""
+    done = load(folder, "import pylota.settings", **changed)
+    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def load(
+    folder: Path, program: str, **changed: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a process of its own, with a whole configuration."""
     inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PM_", "CELERY", "DATABASE", "DJANGO", "PYTEST"))
     }
-    done = subprocess.run(
-        [sys.executable, "-c", "import pylota.settings"],
+    return subprocess.run(
+        [sys.executable, "-c", program],
         cwd=ROOT,
         env={**inherited, "PM_DATA_DIR": str(folder), **PRODUCTION, **changed},
         capture_output=True,
@@ -46,7 +54,15 @@ def start(folder: Path, **changed: str) -> str:
         timeout=60,
         check=False,
     )
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def test_the_rates_that_nobody_set_are_the_documented_ones(tmp_path: Path) -> None:
+    rates = "PM_RATE_SENDS", "PM_RATE_PER_KEY", "PM_RATE_PER_TENANT"
+    shown = "; ".join(f"print(pylota.settings.{name})" for name in rates)
+
+    said = load(tmp_path, f"import pylota.settings; {shown}").stdout
+
+    assert said.split() == ["120", "600", "1800"]
 
 
 def test_a_whole_configuration_starts(tmp_path: Path) -> None:

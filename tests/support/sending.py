@@ -55,20 +55,28 @@ class Client:
         **body: Any,
     ) -> httpx.Response:
         """Post one send; note how long it took and what a 202 named."""
+        given = {"to": list(to), "subject": f"About {key}", **body}
+        return self._post((base_url or self.base_url) + self.path, key, given, seconds)
+
+    def reply(self, key: str, message_id: str) -> httpx.Response:
+        """Post a reply to a message of the mailbox, as ``post`` does a send."""
+        return self._post(f"{self.base_url}{self.path}/{message_id}/reply", key, {}, 30)
+
+    def _post(
+        self, url: str, key: str, given: dict[str, Any], seconds: float
+    ) -> httpx.Response:
         started = time.monotonic()
         answer = httpx.post(
-            (base_url or self.base_url) + self.path,
+            url,
             timeout=seconds,
             headers={
                 "Authorization": f"Bearer {self.account.api_key}",
                 "Idempotency-Key": key,
             },
             json={
-                "to": list(to),
-                "subject": f"About {key}",
                 "text": f"This is {key}.",
                 "headers": {KEY_HEADER: key},
-                **body,
+                **given,
             },
         )
         self.took.append(time.monotonic() - started)

@@ -162,11 +162,6 @@ class TcpProxy:
         """Pass on so many octets at a time, each after a wait of ``every`` seconds."""
         self._drip = (octets, every)
 
-    def flow(self) -> None:
-        """End freezing, delays and dripping."""
-        self._delay, self._drip = 0.0, None
-        self.thaw()
-
     def cut(self, *, reset: bool = False) -> int:
         """Cut every connection that stands; return how many there were."""
         with self._change:
