@@ -100,7 +100,7 @@ class Unauthenticated(PylotaError):
 
     code = "unauthenticated"
     status = 401
-    fix = "Send a live API key in the header Authorization: Bearer pmk_…"
+    fix = "Send the header Authorization: Bearer pmk_… with a live API key."
 
 
 class KeyRevoked(PylotaError):

@@ -16,7 +16,6 @@ from mailboxes.models import Message
 from outbound.serializers import Json
 from outbound.stored_html import sanitized_html
 
-
 WORDS: Final = ("html", "quoted", "headers")
 
 

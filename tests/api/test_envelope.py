@@ -15,7 +15,7 @@ from mailboxes.models import ApiKey, Identity
 from mailboxes.scopes import Scope
 from mailboxes.statuses import KeyLevel
 from tests.factories import AddressFactory, MessageFactory, TenantFactory
-from tests.support.api import ApiClient, booking, code_of
+from tests.support.api import ApiClient, assert_fix_can_be_followed, booking, code_of
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def refused(response: Any, status: int, code: str) -> None:
     assert response.status_code == status, response.content
     error = Error.model_validate(response.json()).error
     assert error.code == code
-    assert error.fix
+    assert_fix_can_be_followed(response)
     assert error.request_id == response["Request-Id"]
     assert REQUEST_ID.fullmatch(error.request_id)
 

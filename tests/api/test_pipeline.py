@@ -17,7 +17,7 @@ from suppressions.models import Suppression
 from suppressions.services import NewSuppression, suppress
 from suppressions.statuses import SuppressionReason
 from tests.support.answering import received
-from tests.support.api import ApiClient, code_of
+from tests.support.api import ApiClient, assert_fix_can_be_followed, code_of
 
 pytestmark = pytest.mark.django_db
 
@@ -157,7 +157,7 @@ def assert_refused(case: Case, broken: Broken) -> None:
     response = case.send()
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (broken.status, broken.code), error
-    assert error["fix"]
+    assert_fix_can_be_followed(response)
     assert not Message.objects.filter(direction="outbound").exists()
     assert not Hold.objects.exists()
     assert not Counter.objects.exists()

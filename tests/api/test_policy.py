@@ -8,7 +8,13 @@ from core import objects
 from domains.models import Domain
 from mailboxes.models import Address, Identity, Message, Tenant
 from quota.models import Hold
-from tests.support.api import ApiClient, booking, code_of, paths_of
+from tests.support.api import (
+    ApiClient,
+    assert_fix_can_be_followed,
+    booking,
+    code_of,
+    paths_of,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -16,7 +22,7 @@ pytestmark = pytest.mark.django_db
 def refused(response: Any, status: int, code: str, **details: Any) -> None:
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (status, code), error
-    assert error["fix"]
+    assert_fix_can_be_followed(response)
     for name, value in details.items():
         assert error["details"][name] == value
     assert not Message.objects.exists()

@@ -1,6 +1,7 @@
 """Talking to the API in-process, as a client with a key would."""
 
 import json
+import re
 from typing import Any
 
 from django.test import Client
@@ -102,6 +103,18 @@ def booking(**changes: Any) -> dict[str, Any]:
 def code_of(response: Any) -> str:
     """Return the code of a refusal."""
     return str(response.json()["error"]["code"])
+
+
+def assert_fix_can_be_followed(response: Any) -> None:
+    """Hold that a refusal tells a step, and carries all that the step speaks of."""
+    error = response.json()["error"]
+    assert error["fix"].endswith("."), error
+    for name in re.findall(r"details\.(\w+)", error["fix"]):
+        assert error["details"].get(name), error
+    if "Retry-After" in error["fix"]:
+        assert int(response["Retry-After"]) > 0
+    if "Allow header" in error["fix"]:
+        assert response["Allow"]
 
 
 def paths_of(response: Any) -> list[str]:
