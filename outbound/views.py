@@ -62,8 +62,9 @@ class MessageView(ApiView):
         """Return one message and what became of each recipient."""
         identity = identity_in_reach(identity_id, caller=caller_of(request))
         message = message_of(identity.id, message_id)
-        query = IncludeQuery.parse(request.query_params)
-        return Response({**message_json(message), **included(message, query)})
+        # first: what is made for it may add a flag
+        more = included(message, IncludeQuery.parse(request.query_params))
+        return Response({**message_json(message), **more})
 
 
 class AttemptsView(ApiView):
