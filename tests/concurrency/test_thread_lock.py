@@ -452,11 +452,11 @@ def test_who_waited_keeps_to_the_platforms_address_that_the_thread_is_pinned_to(
 def test_who_waited_is_judged_by_what_is_true_by_then(
     api: ApiClient, asked: Message, identity: Identity
 ) -> None:
-    first = accepted_id(api.answer("reply", asked.public_id, key="first"))
+    accepted_id(api.answer("reply", asked.public_id, key="first"))
 
     with waiting(lambda: api.answer("reply", asked.public_id, key="second")) as answers:
-        depart(first)
         received(identity, thread=asked.thread)
         Identity.objects.update(status="paused", pause_reason="manual")
+        Thread.objects.update(lock_owner=None, lock_until=None)
 
     assert code_of(answers[0]) == "identity_paused"
