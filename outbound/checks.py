@@ -35,14 +35,10 @@ from outbound.from_choice import choose_from
 from outbound.plan import OwnAddress, PlannedRecipient
 from outbound.requests import ConsentInput
 from outbound.unsubscribe import Unsubscribe, unsubscribe_faults
+from outbound.ways import WAYS
 from suppressions.filters import filter_recipients
 
 SIMULATOR_DOMAIN: Final = "simulator.invalid"
-UNCONFIGURED: Final = {
-    Transport.SES: "ses_not_configured",
-    Transport.CLOUDFLARE: "cloudflare_not_configured",
-}
-"""Transports that have no adapter yet, and the reason that a caller is given."""
 BASIS_BYTES: Final = 512
 """Octets of the words that say why a reader may be written to."""
 
@@ -190,9 +186,7 @@ def _requested(draft: Draft) -> Iterator[PlannedRecipient]:
 def _transport_fault(sender: OwnAddress, kind: MessageKind) -> str | None:
     if kind == MessageKind.MARKETING and sender.transport == Transport.CLOUDFLARE:
         return "marketing_needs_ses"  # its terms know transactional mail only
-    if sender.transport == Transport.SMTP and not sender.has_relay:
-        return "relay_not_configured"
-    return UNCONFIGURED.get(sender.transport)
+    return None if sender.is_configured else WAYS[sender.transport].closed
 
 
 def _consent_faults(consent: ConsentInput | None) -> Iterator[FieldError]:

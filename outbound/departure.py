@@ -9,6 +9,7 @@ from typing import Literal
 
 from domains.statuses import BROKEN, GONE, NOT_READY, DomainKind, DomainState, Transport
 from mailboxes.statuses import IdentityStatus, Provider, TenantMode, TenantStatus
+from outbound.ways import WAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class DepartureFacts:
     domain_kind: DomainKind
     transport: Transport
     may_fall_back: bool
-    has_relay: bool
+    is_configured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,5 @@ def _from_a_broken_domain(facts: DepartureFacts) -> Departure:
 def _by_transport(facts: DepartureFacts) -> Departure:
     if facts.tenant_mode == TenantMode.TEST:
         return Depart(Provider.SIMULATOR)
-    if facts.transport != Transport.SMTP:
-        return Wait(f"{facts.transport}_not_configured")
-    if not facts.has_relay:
-        return Wait("relay_not_configured")
-    return Depart(Provider.SMTP)
+    way = WAYS[facts.transport]
+    return Depart(way.provider) if facts.is_configured else Wait(way.closed)

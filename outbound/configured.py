@@ -1,0 +1,13 @@
+"""Which transports this deployment can use, as its settings and a domain say."""
+
+from domains.statuses import Transport
+
+
+def is_configured(transport: Transport, *, has_relay: bool) -> bool:
+    """Tell whether mail may be handed to a transport; ``has_relay`` is the domain's."""
+    configured = {
+        Transport.CLOUDFLARE: False,
+        Transport.SES: False,
+        Transport.SMTP: has_relay,
+    }
+    return configured[transport]
