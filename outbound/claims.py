@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 from uuid import UUID, uuid4
 
 import structlog
@@ -17,18 +18,19 @@ from django.db import connection, transaction
 from core import objects
 from core.clock import database_now, elapsed_clock
 from core.database import AWAY, execute, fetch_one
-from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult, DeliveryStatus
 from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
+from outbound.compose import rfc_message_id_of
 from outbound.departure import Depart, departure
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Sender, sender_of
 from outbound.settling import (
+    alert_of_provider,
     lapse,
     put_off,
     report_stuck,
@@ -41,6 +43,7 @@ from outbound.transports.base import (
     Phase,
     Rejected,
     RetryClass,
+    RetryLater,
     TransportResult,
 )
 from outbound.withheld import withhold
@@ -55,6 +58,12 @@ DEADLINE_SHARE = 0.8
 
 ANSWERED = frozenset({AttemptResult.ACCEPTED, AttemptResult.REJECTED})
 """Ends of a call that are an answer; of any other, the phase says how far it got."""
+
+FIRST_PHASE: Final = {Provider.SES: Phase.AWAITING_REPLY}
+"""How far an HTTP call may have got, written with the claim: it has no steps."""
+
+NAMES_ITSELF: Final = frozenset({Provider.SES})
+"""Providers that write a Message-ID of their own, and do not say which."""
 
 MOST_PAUSE = 5.0
 
@@ -128,6 +137,13 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     return _write(message, mime, sender, way.provider, token, now=now, started=started)
 
 
+def own_message_id(message: Message, provider: Provider) -> str | None:
+    """Return the Message-ID that goes out; None where the provider writes its own."""
+    if provider in NAMES_ITSELF:
+        return None
+    return rfc_message_id_of(message.public_id, message.from_address or "")
+
+
 def _write(
     message: Message,
     mime: bytes,
@@ -139,15 +155,17 @@ def _write(
     started: float,
 ) -> Claim | None:
     queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
-    recipients = tuple(sorted(queued.values_list("address", flat=True)))
+    fields = dict(queued.values_list("address", "field"))
+    recipients = tuple(sorted(fields))
     from_address = message.from_address or ""
-    rfc_message_id = f"{ulid_of(message.public_id)}@{from_address.rpartition('@')[2]}"
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
         " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
         " WHERE message_pk = %(message)s AND claim_token IS NULL RETURNING 1),"
         " leased AS (UPDATE threads SET lock_until = %(lease)s"
-        " WHERE pk = %(thread)s AND lock_owner = %(owner)s)"
+        " WHERE pk = %(thread)s AND lock_owner = %(owner)s),"
+        " renamed AS (UPDATE messages SET rfc_message_id = NULL"
+        " WHERE pk = %(message)s AND %(rfc_id)s::text IS NULL)"
         " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
         " claimed_at, phase, rfc_message_id, from_address, recipients)"
         " SELECT %(message)s, (SELECT coalesce(max(n), 0) + 1 FROM attempts"
@@ -163,8 +181,8 @@ def _write(
             "owner": message.public_id,
             "tenant": message.tenant_id,
             "provider": str(provider),
-            "phase": str(Phase.CONNECTING),
-            "rfc_id": rfc_message_id,
+            "phase": str(FIRST_PHASE.get(provider, Phase.CONNECTING)),
+            "rfc_id": own_message_id(message, provider),
             "from": from_address,
             "recipients": list(recipients),
         },
@@ -174,12 +192,13 @@ def _write(
     ends = started + settings.PM_CLAIM_SECONDS
     outgoing = OutgoingMessage(
         message_id=message.public_id,
-        rfc_message_id=rfc_message_id,
+        rfc_message_id=rfc_message_id_of(message.public_id, from_address),
         domain=sender.domain_name,
         from_address=from_address,
         recipients=recipients,
         mime=mime,
         relay=sender.relay,
+        fields=fields,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
         seconds_left=lambda: ends - elapsed_clock(),
         announce=partial(_announce, message.key, row[0], token),
@@ -249,6 +268,8 @@ def record(claim: Claim, result: TransportResult) -> None:
             break
     if isinstance(result, Rejected) and result.issue is not None:
         note_issue(claim.domain_id, result.issue)
+    if isinstance(result, Rejected | RetryLater) and result.alert is not None:
+        alert_of_provider(claim.provider, result.alert, code=result.code)
 
 
 @transaction.atomic(durable=True)

@@ -140,6 +140,14 @@ def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
 
 
 @transaction.atomic(durable=True)
+def alert_of_provider(provider: Provider, alert: str, *, code: str) -> None:
+    """Alert that a provider refuses what no caller can mend."""
+    raise_alert(
+        alert, subject=str(provider), severity=Severity.PAGE, details={"code": code}
+    )
+
+
+@transaction.atomic(durable=True)
 def report_stuck(message_id: str, alert: str) -> None:
     """Alert that a queued message cannot be sent until somebody mends something."""
     raise_alert(alert, subject=message_id, severity=Severity.PAGE)

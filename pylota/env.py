@@ -18,6 +18,7 @@ from domains.names import normal_name
 T = TypeVar("T")
 
 _UNSET: Any = object()
+_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]{1,2}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -161,6 +162,29 @@ def service_url(raw: str, *, schemes: tuple[str, ...]) -> None:
         raise ValueError(f"must begin with one of {known}")
     if port == 0 or not (parts.hostname or parts.scheme == "memory"):
         raise ValueError("names no host and port to connect to")
+
+
+def together(**values: str) -> None:
+    """Raise ImproperlyConfigured, naming one, if some are set and some are not."""
+    missing = [name for name, value in values.items() if not value]
+    if missing and len(missing) < len(values):
+        first = next(name for name, value in values.items() if value)
+        raise ImproperlyConfigured(
+            f"config_invalid: {missing[0]} is not set, but {first} is. "
+            "Set all of them or none; .env.example explains them."
+        )
+
+
+def aws_region(raw: str) -> None:
+    """Raise ValueError unless the text has the form of an AWS region's name."""
+    if _REGION.fullmatch(raw) is None:
+        raise ValueError("must be the name of an AWS region, such as eu-west-1")
+
+
+def word(raw: str) -> None:
+    """Raise ValueError unless the text is visible ASCII without a blank."""
+    if not (raw.isascii() and raw.isprintable()) or " " in raw:
+        raise ValueError("must be one word of ASCII characters, without blanks")
 
 
 def host_name(raw: str, *, with_port: bool) -> None:

@@ -109,6 +109,26 @@ PM_SMTP_FINAL_SECONDS = env.seconds("PM_SMTP_FINAL_SECONDS", 60, least=0.1)
 PM_SMTP_PARALLEL = env.integer("PM_SMTP_PARALLEL", 4, least=1)
 PM_RELAY_CA_FILE = env.checked("PM_RELAY_CA_FILE", "", check=env.pem_file)
 
+# --- the SES transport ---------------------------------------------------------------
+
+PM_SES_REGION = env.checked("PM_SES_REGION", "", check=env.aws_region)
+PM_SES_ACCESS_KEY_ID = env.checked("PM_SES_ACCESS_KEY_ID", "", check=env.word)
+PM_SES_SECRET_ACCESS_KEY = env.checked("PM_SES_SECRET_ACCESS_KEY", "", check=env.word)
+env.together(
+    PM_SES_REGION=PM_SES_REGION,
+    PM_SES_ACCESS_KEY_ID=PM_SES_ACCESS_KEY_ID,
+    PM_SES_SECRET_ACCESS_KEY=PM_SES_SECRET_ACCESS_KEY,
+)
+PM_SES_CONFIGURATION_SET = env.checked("PM_SES_CONFIGURATION_SET", "", check=env.word)
+PM_SES_ENDPOINT_URL = env.checked(
+    "PM_SES_ENDPOINT_URL",
+    "",
+    check=partial(
+        env.service_url,
+        schemes=("https",) if PM_ENV == "production" else ("https", "http"),
+    ),
+)
+
 # --- processes -----------------------------------------------------------------------
 
 PM_WEB_WORKERS = env.integer("PM_WEB_WORKERS", 1, least=1)
@@ -309,5 +329,6 @@ LOGGING = {
         # a 4xx is the caller's business; what breaks is logged by location
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "ERROR"},
+        "httpx": {"level": "WARNING"},  # a line for each request says nothing
     },
 }

@@ -3,7 +3,7 @@
 A transport speaks one protocol. It knows nothing of rows, retries or Celery.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -68,7 +68,8 @@ class Accepted:
 class Rejected:
     """Definitely not sent; trying again would not help.
 
-    ``issue`` names what is wrong with the domain, e.g. ``smtp_auth_failed``.
+    ``issue`` names what is wrong with the domain, e.g. ``smtp_auth_failed``; ``alert``
+    what the operator has to know.
     """
 
     reason: RejectReason
@@ -76,16 +77,21 @@ class Rejected:
     detail: str
     refused: tuple[RecipientRefusal, ...] = ()
     issue: str | None = None
+    alert: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """Definitely not sent; trying again later may help."""
+    """Definitely not sent; trying again later may help.
+
+    ``alert`` names what the operator has to know.
+    """
 
     retry_class: RetryClass
     code: str
     detail: str = ""
     refused: tuple[RecipientRefusal, ...] = ()
+    alert: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,8 @@ class Relay:
 class OutgoingMessage:
     """One transport call: the composed bytes, the envelope, and the time it may take.
 
-    ``recipients`` are the deliveries still queued. ``seconds_left`` says how long the
+    ``recipients`` are the deliveries still queued, ``fields`` which header named each
+    (to, cc, or bcc for none). ``seconds_left`` says how long the
     claim still lasts; ``announce`` commits a phase before its first octet leaves and
     raises ClaimLost when the claim has ended meanwhile.
     """
@@ -131,6 +138,7 @@ class OutgoingMessage:
     recipients: tuple[str, ...]
     mime: bytes = field(repr=False)
     relay: Relay | None = None
+    fields: Mapping[str, str] = field(default_factory=dict, repr=False)
     deadline_seconds: float = 240.0
     seconds_left: Callable[[], float] = field(default=lambda: 300.0, repr=False)
     announce: Callable[[Phase], None] = field(default=lambda phase: None, repr=False)

@@ -160,6 +160,15 @@ def test_a_transport_that_is_not_configured_is_said_so(
     refused(api.send(booking()), 422, "transport_unavailable", reason=reason)
 
 
+def test_with_ses_configured_a_domain_of_ses_may_send(
+    api: ApiClient, settings: Any
+) -> None:
+    Domain.objects.update(transport="ses", smtp_sealed=None)
+    settings.PM_SES_REGION = "eu-west-1"
+
+    assert api.send(booking()).status_code == 202
+
+
 def test_a_message_that_no_transport_takes_is_refused(api: ApiClient) -> None:
     file = {
         "filename": "a",

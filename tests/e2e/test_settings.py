@@ -106,6 +106,10 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("CELERY_BROKER_URL", "sqs://u:hush@x"),
         ("PM_RELAY_CA_FILE", "/nowhere/ca.pem"),
         ("PM_DJANGO_SECRET", key(1)),
+        ("PM_SES_REGION", "hush"),
+        ("PM_SES_ACCESS_KEY_ID", "hu sh"),
+        ("PM_SES_SECRET_ACCESS_KEY", "hush\thush"),
+        ("PM_SES_ENDPOINT_URL", "http://hush.example.com"),
     ],
 )
 def test_what_is_wrong_is_named_and_no_secret_is_shown(
@@ -115,6 +119,25 @@ def test_what_is_wrong_is_named_and_no_secret_is_shown(
 
     assert f"config_invalid: {name}" in said
     assert "hush" not in said
+
+
+SES = {
+    "PM_SES_REGION": "eu-west-1",
+    "PM_SES_ACCESS_KEY_ID": "AKIAEXAMPLE",
+    "PM_SES_SECRET_ACCESS_KEY": "hush/hush+hush",
+}
+
+
+@pytest.mark.parametrize("missing", SES)
+def test_half_a_set_of_ses_keys_stops_the_start(tmp_path: Path, missing: str) -> None:
+    said = start(tmp_path, **{**SES, missing: ""})
+
+    assert f"config_invalid: {missing} is not set, but PM_SES_" in said
+    assert "hush" not in said
+
+
+def test_a_whole_set_of_ses_keys_starts(tmp_path: Path) -> None:
+    assert start(tmp_path, **SES) == ""
 
 
 def test_a_domain_without_a_relay_may_wait_for_another_transport(

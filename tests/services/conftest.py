@@ -1,7 +1,8 @@
 """What the tests of transactions share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from delivery.models import Delivery
 from mailboxes.models import Event, Message
 from quota.models import Allowance, Hold
 from tests.support.scripted import ScriptedTransport
+from tests.support.ses_server import KEY_ID, REGION, SECRET, SesServer, ses_server
 
 
 @pytest.fixture
@@ -48,3 +50,22 @@ def assert_units_add_up(message: Message) -> None:
     )
     assert allowance.held == sum(holds.values_list("units", flat=True))
     assert allowance.used == charged.count()
+
+
+@pytest.fixture(scope="module")
+def ses_of_the_module() -> Iterator[SesServer]:
+    """One SES for a module: boto3 takes its time to make a client for an endpoint."""
+    with ses_server() as server:
+        yield server
+
+
+@pytest.fixture
+def ses(ses_of_the_module: SesServer, settings: Any) -> SesServer:
+    """An SES that has seen nothing, and a deployment that sends by it."""
+    ses_of_the_module.reset()
+    settings.PM_SES_REGION = REGION
+    settings.PM_SES_ACCESS_KEY_ID = KEY_ID
+    settings.PM_SES_SECRET_ACCESS_KEY = SECRET
+    settings.PM_SES_ENDPOINT_URL = ses_of_the_module.url
+    settings.PM_SES_CONFIGURATION_SET = "pylota-mail"
+    return ses_of_the_module

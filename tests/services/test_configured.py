@@ -3,28 +3,19 @@
 import pytest
 
 from delivery.models import Attempt, OutboundState
-from domains.models import Domain
-from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, TenantMode
 from outbound import claims
 from outbound.ways import WAYS
-from tests.factories import QueuedMessageFactory
+from tests.support.queued import queued_for
 
 pytestmark = pytest.mark.django_db
-
-
-def _carried_by(transport: str) -> Message:
-    """Return a queued message whose domain has this transport and no relay."""
-    Domain.objects.update(transport=transport, smtp_sealed=None)
-    return Message.objects.get()
 
 
 @pytest.mark.parametrize("transport", list(WAYS))
 def test_mail_for_a_transport_that_is_not_configured_waits_unclaimed(
     transport: str,
 ) -> None:
-    QueuedMessageFactory.create()
-    message = _carried_by(transport)
+    message = queued_for(transport)
 
     assert claims.claim(message.public_id) is None
 
@@ -38,10 +29,9 @@ def test_mail_for_a_transport_that_is_not_configured_waits_unclaimed(
 
 @pytest.mark.parametrize("transport", list(WAYS))
 def test_a_test_tenants_mail_leaves_by_no_real_transport(transport: str) -> None:
-    message = QueuedMessageFactory.create()
+    message = queued_for(transport)
     message.tenant.mode = TenantMode.TEST
     message.tenant.save()
-    _carried_by(transport)
 
     claim = claims.claim(message.public_id)
 

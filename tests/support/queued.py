@@ -111,3 +111,13 @@ def relay_answering(**plan: str) -> Iterator[SmtpServer]:
     """Run a relay that does this on every connection."""
     with SmtpServer(Script(always=plan)) as relay:
         yield relay
+
+
+def queued_for(transport: str, *recipients: str) -> Message:
+    """Return a queued message whose domain has this transport, and no relay."""
+    wanted = {"recipients": recipients} if recipients else {}
+    message: Message = QueuedMessageFactory.create(**wanted)
+    domain = message.identity.addresses.get().domain
+    domain.transport, domain.smtp_sealed = transport, None
+    domain.save(update_fields=["transport", "smtp_sealed"])
+    return message

@@ -1,0 +1,23 @@
+"""What a transport's peer said, as it may be kept: pure."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+LONGEST_DETAIL = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete answer to one HTTP request; header names in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def starred(text: str, hidden: Collection[str]) -> str:
+    """Return a text with the ``hidden`` words starred, cut to 512 characters."""
+    for word in sorted(hidden, key=len, reverse=True):
+        text = re.sub(re.escape(word), "***", text, flags=re.IGNORECASE)
+    return text[:LONGEST_DETAIL]
