@@ -37,15 +37,17 @@ def smtp() -> SmtpTransport:
 def ses() -> MailTransport:
     """Return the SES transport; boto3 is loaded by the first process that needs it."""
     from outbound.transports.ses import SesTransport
-    from outbound.transports.ses_client import SesAccount
+    from outbound.transports.ses_client import SesAccount, client_of
 
+    account = SesAccount(
+        region=settings.PM_SES_REGION,
+        access_key_id=settings.PM_SES_ACCESS_KEY_ID,
+        secret_access_key=settings.PM_SES_SECRET_ACCESS_KEY,
+        endpoint_url=settings.PM_SES_ENDPOINT_URL or None,
+    )
+    client_of(account)  # made before the call: what fails here is no doubt
     return SesTransport(
-        account=SesAccount(
-            region=settings.PM_SES_REGION,
-            access_key_id=settings.PM_SES_ACCESS_KEY_ID,
-            secret_access_key=settings.PM_SES_SECRET_ACCESS_KEY,
-            endpoint_url=settings.PM_SES_ENDPOINT_URL or None,
-        ),
+        account=account,
         configuration_set=settings.PM_SES_CONFIGURATION_SET or None,
     )
 

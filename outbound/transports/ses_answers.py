@@ -17,6 +17,8 @@ from outbound.transports.base import (
 )
 from outbound.transports.told import starred
 
+MESSAGE_ID: Final = re.compile(r"[!-~]{1,200}")
+ERROR_TYPE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,99}")
 RESOURCE: Final = re.compile(r"\barn:\S+")
 """The name of something of the operator's account: no tenant's business."""
 
@@ -55,7 +57,7 @@ ISSUES: Final[Mapping[str, str]] = {
 def accepted(answer: Mapping[str, Any]) -> TransportResult:
     """Return what a success means; without an id it is none that we know."""
     message_id = answer.get("MessageId")
-    if isinstance(message_id, str) and message_id:
+    if isinstance(message_id, str) and MESSAGE_ID.fullmatch(message_id):
         return Accepted(provider_message_id=message_id)
     return Unknown(UncertainReason.CONNECTION_LOST, "an answer without MessageId")
 
@@ -68,12 +70,13 @@ def refused(answer: Mapping[str, Any], *, hidden: Collection[str]) -> TransportR
     """
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     error = answer.get("Error", {})
-    code, said = error.get("Code"), RESOURCE.sub("***", str(error.get("Message") or ""))
-    is_typed = isinstance(code, str) and bool(code) and not code.isdecimal()
-    if not is_typed or not 400 <= status < 500:
-        detail = starred(f"{status} {code if is_typed else 'without a type'}", hidden)
-        return Unknown(UncertainReason.CONNECTION_LOST, detail)
-    return _typed(str(code), starred(f"{status} {code}: {said}", hidden))
+    code = str(error.get("Code") or "")
+    if not ERROR_TYPE.fullmatch(code) or not 400 <= status < 500:
+        typed = code if ERROR_TYPE.fullmatch(code) else "without a type"
+        return Unknown(UncertainReason.CONNECTION_LOST, f"{status} {typed}")
+    said = RESOURCE.sub("***", str(error.get("Message") or ""))
+    printable = "".join(c if c.isprintable() else "?" for c in said)
+    return _typed(code, starred(f"{status} {code}: {printable}", hidden))
 
 
 def _typed(code: str, detail: str) -> TransportResult:

@@ -22,7 +22,7 @@ from outbound import claims
 from outbound.alarms import sweep_claims
 from outbound.deliver import deliver
 from outbound.registry import transport_for
-from outbound.transports import http_once
+from outbound.transports import http_once, ses_client
 from outbound.transports.base import (
     Accepted,
     ClaimLost,
@@ -170,6 +170,24 @@ def test_mail_that_waited_for_ses_leaves_once_it_is_configured(
     message.refresh_from_db()
     assert message.status == MessageStatus.SUBMITTED
     assert len(ses.mails) == 1
+
+
+def test_a_client_that_cannot_be_made_is_no_doubt(
+    ses: SesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(account: SesAccount) -> None:
+        raise RuntimeError("no model of SES on this machine")
+
+    monkeypatch.setattr(ses_client, "_clients", {})
+    monkeypatch.setattr(ses_client, "_client", fail)
+    message = queued_for("ses")
+
+    deliver(message.public_id)
+
+    message.refresh_from_db()
+    assert message.status == MessageStatus.QUEUED
+    assert Attempt.objects.get().code == "no_call"
+    assert ses.requests == 0
 
 
 # --- the call ------------------------------------------------------------------------

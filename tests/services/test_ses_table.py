@@ -3,6 +3,7 @@
 After each of them: one request was made, and a late second ring makes no other.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from outbound.transports.ses_answers import ERRORS
 from tests.services.conftest import assert_units_add_up, events_of, statuses
 from tests.support.queued import queued_for
 from tests.support.ses_server import (
+    KEY_ID,
     PATH,
     Act,
     SesServer,
@@ -178,6 +180,19 @@ def test_a_typed_4xx_rejects_for_good(
     assert_units_add_up(message)
 
 
+def test_what_is_told_of_a_refusal_is_printable_and_names_nothing_of_the_account(
+    ses: SesServer,
+) -> None:
+    arn = "arn:aws:ses:eu-west-1:123456789012:identity/x"
+    said = json.dumps({"message": f"no\x00pe, {KEY_ID} may not use {arn} at all"})
+    act = answering(403, said.encode(), x_amzn_ErrorType="AccessDeniedException")
+
+    _delivered(ses, act)
+
+    told = Attempt.objects.get().detail
+    assert told == "403 AccessDeniedException: no?pe, *** may not use *** at all"
+
+
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
 def test_a_refusal_that_blames_the_domain_makes_its_check_due(
     ses: SesServer, refusal: Refusal
@@ -261,6 +276,9 @@ DOUBTS: dict[str, Act] = {
     "200 with no id": answering(200, b"{}"),
     "200 with nothing": answering(200, b""),
     "200 with another shape": answering(200, b'{"MessageId": {"a": 1}}'),
+    "200 with an id that is none": answering(200, b'{"MessageId": "a\\u0000b"}'),
+    "400 with a type that is none": answering(400, b'{"code": "X\\u0000"}'),
+    "400 with a number for a type": answering(400, b'{"code": 400}'),
     "200 with octets": answering(200, b"\xff\xfe"),
     "200 without end": answering(200, b'{"MessageId": "' + b"a" * 2_000_000),
     "a redirect": answering(307, b"", Location="/elsewhere"),
