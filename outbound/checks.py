@@ -9,7 +9,7 @@ from core.addresses import domain_of
 from core.errors import FieldError, IdentityNotFound, InvalidRequest
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
-from domains.statuses import NOT_READY, Transport
+from domains.statuses import NOT_READY
 from mailboxes.policy import max_recipients
 from mailboxes.statuses import (
     AddressStatus,
@@ -35,14 +35,10 @@ from outbound.from_choice import choose_from
 from outbound.plan import OwnAddress, PlannedRecipient
 from outbound.requests import ConsentInput
 from outbound.unsubscribe import Unsubscribe, unsubscribe_faults
+from outbound.ways import MARKETING_NEEDS_SES, WAYS, is_marketing_refused
 from suppressions.filters import filter_recipients
 
 SIMULATOR_DOMAIN: Final = "simulator.invalid"
-UNCONFIGURED: Final = {
-    Transport.SES: "ses_not_configured",
-    Transport.CLOUDFLARE: "cloudflare_not_configured",
-}
-"""Transports that have no adapter yet, and the reason that a caller is given."""
 BASIS_BYTES: Final = 512
 """Octets of the words that say why a reader may be written to."""
 
@@ -188,11 +184,9 @@ def _requested(draft: Draft) -> Iterator[PlannedRecipient]:
 
 
 def _transport_fault(sender: OwnAddress, kind: MessageKind) -> str | None:
-    if kind == MessageKind.MARKETING and sender.transport == Transport.CLOUDFLARE:
-        return "marketing_needs_ses"  # its terms know transactional mail only
-    if sender.transport == Transport.SMTP and not sender.has_relay:
-        return "relay_not_configured"
-    return UNCONFIGURED.get(sender.transport)
+    if is_marketing_refused(kind, sender.transport):
+        return MARKETING_NEEDS_SES
+    return None if sender.is_configured else WAYS[sender.transport].closed
 
 
 def _consent_faults(consent: ConsentInput | None) -> Iterator[FieldError]:

@@ -5,9 +5,11 @@ Only the holder of a claim may call the transport. A claim that runs out becomes
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID, uuid4
 
 import structlog
@@ -24,11 +26,13 @@ from delivery.statuses import AttemptResult, DeliveryStatus
 from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
+from outbound.compose import rfc_message_id_of
 from outbound.departure import Depart, departure
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Sender, sender_of
 from outbound.settling import (
+    alert_of_provider,
     lapse,
     put_off,
     report_stuck,
@@ -41,11 +45,14 @@ from outbound.transports.base import (
     Phase,
     Rejected,
     RetryClass,
+    RetryLater,
     TransportResult,
 )
 from outbound.withheld import withhold
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 LEASE = timedelta(seconds=60)
 """How long a thread stays locked from the start of a call."""
@@ -55,6 +62,12 @@ DEADLINE_SHARE = 0.8
 
 ANSWERED = frozenset({AttemptResult.ACCEPTED, AttemptResult.REJECTED})
 """Ends of a call that are an answer; of any other, the phase says how far it got."""
+
+FIRST_PHASE: Final = {Provider.CLOUDFLARE: Phase.AWAITING_REPLY}
+"""How far an HTTP call may have got, written with the claim: it has no steps."""
+
+NAMES_ITSELF: Final = frozenset({Provider.CLOUDFLARE})
+"""Providers that write a Message-ID of their own, and do not say which."""
 
 MOST_PAUSE = 5.0
 
@@ -128,6 +141,13 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     return _write(message, mime, sender, way.provider, token, now=now, started=started)
 
 
+def own_message_id(message: Message, provider: Provider) -> str | None:
+    """Return the Message-ID that goes out; None where the provider writes its own."""
+    if provider in NAMES_ITSELF:
+        return None
+    return rfc_message_id_of(message.public_id, message.from_address or "")
+
+
 def _write(
     message: Message,
     mime: bytes,
@@ -138,16 +158,16 @@ def _write(
     now: datetime,
     started: float,
 ) -> Claim | None:
-    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
-    recipients = tuple(sorted(queued.values_list("address", flat=True)))
+    recipients = queued_among(message)
     from_address = message.from_address or ""
-    rfc_message_id = f"{ulid_of(message.public_id)}@{from_address.rpartition('@')[2]}"
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
         " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
         " WHERE message_pk = %(message)s AND claim_token IS NULL RETURNING 1),"
         " leased AS (UPDATE threads SET lock_until = %(lease)s"
-        " WHERE pk = %(thread)s AND lock_owner = %(owner)s)"
+        " WHERE pk = %(thread)s AND lock_owner = %(owner)s),"
+        " renamed AS (UPDATE messages SET rfc_message_id = NULL"
+        " WHERE pk = %(message)s AND %(rfc_id)s::text IS NULL)"
         " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
         " claimed_at, phase, rfc_message_id, from_address, recipients)"
         " SELECT %(message)s, (SELECT coalesce(max(n), 0) + 1 FROM attempts"
@@ -163,8 +183,8 @@ def _write(
             "owner": message.public_id,
             "tenant": message.tenant_id,
             "provider": str(provider),
-            "phase": str(Phase.CONNECTING),
-            "rfc_id": rfc_message_id,
+            "phase": str(FIRST_PHASE.get(provider, Phase.CONNECTING)),
+            "rfc_id": own_message_id(message, provider),
             "from": from_address,
             "recipients": list(recipients),
         },
@@ -174,15 +194,16 @@ def _write(
     ends = started + settings.PM_CLAIM_SECONDS
     outgoing = OutgoingMessage(
         message_id=message.public_id,
-        rfc_message_id=rfc_message_id,
+        rfc_message_id=rfc_message_id_of(message.public_id, from_address),
         domain=sender.domain_name,
         from_address=from_address,
         recipients=recipients,
         mime=mime,
         relay=sender.relay,
+        journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
         seconds_left=lambda: ends - elapsed_clock(),
-        announce=partial(_announce, message.key, row[0], token),
+        announce=partial(announce_phase, message.key, row[0], token),
     )
     return Claim(
         message_id=message.public_id,
@@ -196,6 +217,20 @@ def _write(
     )
 
 
+def queued_among(message: Message) -> tuple[str, ...]:
+    """Return the recipients that are still to be sent to, in order."""
+    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
+    return tuple(sorted(queued.values_list("address", flat=True)))
+
+
+def _journal_of(message: Message) -> str | None:
+    """Return the address whose copy tells the Message-ID (mailboxes, section 4.5)."""
+    if not settings.PM_CF_JOURNAL:
+        return None
+    detail = f"{ulid_of(message.public_id)}.{ulid_of(message.identity_id)}"
+    return f"journal+{detail}@{settings.PM_PLATFORM_DOMAIN}"
+
+
 @transaction.atomic(durable=True)
 def _stands(message_id: str, token: UUID) -> bool:
     """Tell, on a new connection, whether a claim's COMMIT took effect.
@@ -206,7 +241,7 @@ def _stands(message_id: str, token: UUID) -> bool:
     return OutboundState.objects.filter(claim_token=token).exists()
 
 
-def _announce(key: int, n: int, token: UUID, phase: Phase) -> None:
+def announce_phase(key: int, n: int, token: UUID, phase: Phase) -> None:
     """Commit how far a call has got, before its first octet leaves.
 
     Raises ClaimLost when the claim has ended, or nobody can tell.
@@ -231,10 +266,19 @@ def record(claim: Claim, result: TransportResult) -> None:
     A repeated record changes nothing. One that comes after its claim has ended settles
     the doubt, or is kept as evidence.
     """
+    until_answered(claim, lambda: _record(claim, result))
+    if isinstance(result, Rejected) and result.issue is not None:
+        note_issue(claim.domain_id, result.issue)
+    if isinstance(result, Rejected | RetryLater) and result.alert is not None:
+        alert_of_provider(claim.provider, result.alert, code=result.code)
+
+
+def until_answered(claim: Claim, write: Callable[[], T]) -> T:
+    """Run a transaction on new connections until one answers; it may run twice."""
     pause = 0.1
     while True:
         try:
-            _record(claim, result)
+            return write()
         except AWAY as error:
             log.warning(
                 "record_delayed",
@@ -245,10 +289,6 @@ def record(claim: Claim, result: TransportResult) -> None:
             connection.close()
             time.sleep(pause)
             pause = min(pause * 2, MOST_PAUSE)
-        else:
-            break
-    if isinstance(result, Rejected) and result.issue is not None:
-        note_issue(claim.domain_id, result.issue)
 
 
 @transaction.atomic(durable=True)
@@ -258,16 +298,22 @@ def _record(claim: Claim, result: TransportResult) -> None:
         return
     now = database_now()
     outcome = outcome_of(result, queued=claim.outgoing.recipients)
-    if not _close_attempt(claim, outcome, now=now):
+    if not close_attempt(claim, outcome, now=now):
         return
     state = OutboundState.objects.filter(message=message, claim_token=claim.token)
     if (held := state.first()) is None:
-        settle_late(message, outcome, recipients=claim.outgoing.recipients, now=now)
+        settle_late(
+            message,
+            outcome,
+            provider=claim.provider,
+            recipients=claim.outgoing.recipients,
+            now=now,
+        )
     else:
         settle(message, held, outcome, provider=claim.provider, now=now)
 
 
-def _close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
+def close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
     """Write the outcome on the attempt's row; False if that has been done before."""
     return bool(
         execute(

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from domains.statuses import BROKEN, GONE, NOT_READY, DomainKind, DomainState, Transport
-from mailboxes.statuses import IdentityStatus, Provider, TenantMode, TenantStatus
+from mailboxes.statuses import (
+    IdentityStatus,
+    MessageKind,
+    Provider,
+    TenantMode,
+    TenantStatus,
+)
+from outbound.ways import MARKETING_NEEDS_SES, WAYS, is_marketing_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +29,8 @@ class DepartureFacts:
     domain_kind: DomainKind
     transport: Transport
     may_fall_back: bool
-    has_relay: bool
+    is_configured: bool
+    kind: MessageKind = MessageKind.TRANSACTIONAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +92,7 @@ def _from_a_broken_domain(facts: DepartureFacts) -> Departure:
 def _by_transport(facts: DepartureFacts) -> Departure:
     if facts.tenant_mode == TenantMode.TEST:
         return Depart(Provider.SIMULATOR)
-    if facts.transport != Transport.SMTP:
-        return Wait(f"{facts.transport}_not_configured")
-    if not facts.has_relay:
-        return Wait("relay_not_configured")
-    return Depart(Provider.SMTP)
+    if is_marketing_refused(facts.kind, facts.transport):
+        return Refuse("rejected", MARKETING_NEEDS_SES)
+    way = WAYS[facts.transport]
+    return Depart(way.provider) if facts.is_configured else Wait(way.closed)

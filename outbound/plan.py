@@ -40,7 +40,7 @@ class OwnAddress:
     domain_state: DomainState
     transport: Transport
     reply_token: ReplyToken
-    has_relay: bool = True
+    is_configured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

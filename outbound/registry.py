@@ -8,6 +8,7 @@ from django.conf import settings
 from mailboxes.statuses import Provider
 from outbound.claims import Claim
 from outbound.transports.base import MailTransport
+from outbound.transports.cloudflare import CloudflareTransport
 from outbound.transports.simulator import SimulatorTransport
 from outbound.transports.smtp import SmtpTransport
 
@@ -34,7 +35,17 @@ def smtp() -> SmtpTransport:
     )
 
 
+def cloudflare() -> CloudflareTransport:
+    """Return the transport of the deployment's Cloudflare account."""
+    return CloudflareTransport(
+        account_id=settings.PM_CF_ACCOUNT_ID,
+        token=settings.PM_CF_API_TOKEN,
+        base=settings.PM_CF_API_BASE,
+    )
+
+
 TRANSPORTS: Final[Mapping[Provider, Callable[[], MailTransport]]] = {
+    Provider.CLOUDFLARE: cloudflare,
     Provider.SMTP: smtp,
     Provider.SIMULATOR: SimulatorTransport,
 }

@@ -18,6 +18,7 @@ from mailboxes.statuses import (
     TenantMode,
     TenantStatus,
 )
+from outbound.configured import is_configured
 from outbound.ledger import LIVE, Accepted, Slot, replay_of
 from outbound.plan import OwnAddress, SendFacts
 
@@ -106,15 +107,17 @@ def _facts(identity_id: str, row: Row) -> SendFacts:
 def _own_address(row: Mapping[str, Any]) -> OwnAddress:
     kind = DomainKind(row["domain_kind"])
     is_platform = kind == DomainKind.PLATFORM
+    transport = Transport(row["transport"])
+    has_relay = _platform_has_relay() if is_platform else row["has_relay"]
     return OwnAddress(
         address=row["address"],
         role=AddressRole(row["role"]),
         status=AddressStatus(row["status"]),
         domain_kind=kind,
         domain_state=DomainState(row["domain_state"]),
-        transport=Transport(row["transport"]),
+        transport=transport,
         reply_token=ReplyToken(row["reply_token"]),
-        has_relay=_platform_has_relay() if is_platform else row["has_relay"],
+        is_configured=is_configured(transport, has_relay=has_relay),
     )
 
 

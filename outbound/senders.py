@@ -14,7 +14,8 @@ from domains.statuses import DomainKind, DomainState, Transport
 from mailboxes.models import Address, Identity, Message
 from mailboxes.policy import effective_policy
 from mailboxes.services import raise_alert
-from mailboxes.statuses import IdentityStatus, TenantMode, TenantStatus
+from mailboxes.statuses import IdentityStatus, MessageKind, TenantMode, TenantStatus
+from outbound.configured import is_configured
 from outbound.departure import DepartureFacts
 from outbound.transports.base import Relay
 
@@ -64,7 +65,8 @@ def sender_of(message: Message) -> Sender:
     """Read identity, tenant and domain as they are now; joins the caller's."""
     identity = Identity.objects.select_related("tenant").get(pk=message.identity_id)
     address = Address.objects.select_related("domain").get(address=message.from_address)
-    relay = _relay(address.domain)
+    transport = Transport(address.domain.transport)
+    relay = _relay(address.domain) if transport == Transport.SMTP else None
     policy = effective_policy(settings.PM_DEFAULT_POLICY, identity.tenant.policy)
     facts = DepartureFacts(
         identity_status=IdentityStatus(identity.status),
@@ -72,9 +74,10 @@ def sender_of(message: Message) -> Sender:
         tenant_mode=TenantMode(identity.tenant.mode),
         domain_state=DomainState(address.domain.state),
         domain_kind=DomainKind(address.domain.kind),
-        transport=Transport(address.domain.transport),
+        transport=transport,
         may_fall_back=bool(policy["domain_fallback"]),
-        has_relay=relay is not None,
+        is_configured=is_configured(transport, has_relay=relay is not None),
+        kind=MessageKind(message.kind),
     )
     return Sender(facts, address.domain.id, address.domain.name, relay)
 

@@ -109,6 +109,22 @@ PM_SMTP_FINAL_SECONDS = env.seconds("PM_SMTP_FINAL_SECONDS", 60, least=0.1)
 PM_SMTP_PARALLEL = env.integer("PM_SMTP_PARALLEL", 4, least=1)
 PM_RELAY_CA_FILE = env.checked("PM_RELAY_CA_FILE", "", check=env.pem_file)
 
+# --- Cloudflare ----------------------------------------------------------------------
+
+PM_CF_ACCOUNT_ID = env.checked("PM_CF_ACCOUNT_ID", "", check=env.path_word)
+PM_CF_API_TOKEN = env.checked("PM_CF_API_TOKEN", "", check=env.header_word)
+if bool(PM_CF_ACCOUNT_ID) != bool(PM_CF_API_TOKEN):
+    raise ImproperlyConfigured(
+        "config_invalid: PM_CF_ACCOUNT_ID and PM_CF_API_TOKEN go together: set both, "
+        "or neither."
+    )
+PM_CF_API_BASE = env.checked(
+    "PM_CF_API_BASE",
+    "https://api.cloudflare.com/client/v4",
+    check=partial(env.service_url, schemes=("https", "http") if LOCAL else ("https",)),
+).rstrip("/")
+PM_CF_JOURNAL = env.boolean("PM_CF_JOURNAL", False)
+
 # --- processes -----------------------------------------------------------------------
 
 PM_WEB_WORKERS = env.integer("PM_WEB_WORKERS", 1, least=1)

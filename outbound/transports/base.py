@@ -3,7 +3,7 @@
 A transport speaks one protocol. It knows nothing of rows, retries or Celery.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -14,6 +14,7 @@ class RejectReason(StrEnum):
 
     PROVIDER_VALIDATION = "provider_validation"
     SENDER_DOMAIN_UNAVAILABLE = "sender_domain_unavailable"
+    RECIPIENT_SUPPRESSED = "recipient_suppressed_by_provider"
 
 
 class RetryClass(StrEnum):
@@ -54,13 +55,17 @@ class RecipientRefusal:
 class Accepted:
     """The transport took responsibility for the recipients not listed here.
 
-    ``deferred`` recipients were answered 4yz to RCPT TO: they stay queued.
+    ``deferred`` recipients were answered 4yz to RCPT TO: they stay queued. ``bounced``
+    are taken and have bounced for good already; ``suppressed`` are on the provider's
+    own list, and were left out. Without an id there is none that events could name.
     """
 
-    provider_message_id: str
+    provider_message_id: str | None
     rfc_message_id: str | None = None
     refused: tuple[RecipientRefusal, ...] = ()
     deferred: tuple[str, ...] = ()
+    bounced: tuple[str, ...] = ()
+    suppressed: tuple[str, ...] = ()
     detail: str = ""
 
 
@@ -68,7 +73,8 @@ class Accepted:
 class Rejected:
     """Definitely not sent; trying again would not help.
 
-    ``issue`` names what is wrong with the domain, e.g. ``smtp_auth_failed``.
+    ``issue`` names what is wrong with the domain, e.g. ``smtp_auth_failed``; ``alert``
+    what the operator has to know.
     """
 
     reason: RejectReason
@@ -76,16 +82,33 @@ class Rejected:
     detail: str
     refused: tuple[RecipientRefusal, ...] = ()
     issue: str | None = None
+    alert: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientSuppressed:
+    """Definitely not sent to anybody: the provider refuses some of the recipients.
+
+    ``found`` are those, each with the provider's reason; empty when nobody can tell.
+    """
+
+    code: str
+    detail: str
+    found: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """Definitely not sent; trying again later may help."""
+    """Definitely not sent; trying again later may help.
+
+    ``alert`` names what the operator has to know.
+    """
 
     retry_class: RetryClass
     code: str
     detail: str = ""
     refused: tuple[RecipientRefusal, ...] = ()
+    alert: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +119,7 @@ class Unknown:
     detail: str
 
 
-TransportResult = Accepted | Rejected | RetryLater | Unknown
+TransportResult = Accepted | Rejected | RecipientSuppressed | RetryLater | Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +142,10 @@ class Relay:
 class OutgoingMessage:
     """One transport call: the composed bytes, the envelope, and the time it may take.
 
-    ``recipients`` are the deliveries still queued. ``seconds_left`` says how long the
-    claim still lasts; ``announce`` commits a phase before its first octet leaves and
-    raises ClaimLost when the claim has ended meanwhile.
+    ``recipients`` are the deliveries still queued; ``journal_bcc`` gets a copy of its
+    own, from which the provider's Message-ID is learned. ``seconds_left`` says how long
+    the claim still lasts; ``announce`` commits a phase before its first octet leaves
+    and raises ClaimLost when the claim has ended meanwhile.
     """
 
     message_id: str
@@ -131,6 +155,7 @@ class OutgoingMessage:
     recipients: tuple[str, ...]
     mime: bytes = field(repr=False)
     relay: Relay | None = None
+    journal_bcc: str | None = None
     deadline_seconds: float = 240.0
     seconds_left: Callable[[], float] = field(default=lambda: 300.0, repr=False)
     announce: Callable[[Phase], None] = field(default=lambda phase: None, repr=False)

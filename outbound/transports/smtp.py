@@ -18,7 +18,8 @@ from outbound.transports.base import (
     Unknown,
 )
 from outbound.transports.smtp_dialogue import Dialogue, NotSent, SmtpSettings
-from outbound.transports.smtp_wire import LONGEST_DETAIL, Reply
+from outbound.transports.smtp_wire import Reply
+from outbound.transports.told import LONGEST_DETAIL
 
 
 class SmtpTransport(SmtpSettings):

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-LONGEST_DETAIL = 512
+from outbound.transports.told import starred
+
 ENHANCED = re.compile(r"[245]\.\d{1,3}\.\d{1,3}(?= |$)")
 ENVELOPE_ADDRESS = re.compile(r'(?:"[\x20-\x7e]+"|[!#-;=?-~]+)@[!#-;=?-~]+', re.ASCII)
 
@@ -38,10 +39,7 @@ class Reply:
 
     def told(self, hidden: Collection[str] = ()) -> str:
         """Return the reply as it may be kept: ``hidden`` words starred, cut to 512."""
-        text = str(self)
-        for word in sorted(hidden, key=len, reverse=True):
-            text = re.sub(re.escape(word), "***", text, flags=re.IGNORECASE)
-        return text[:LONGEST_DETAIL]
+        return starred(str(self), hidden)
 
 
 def reply_text(lines: Collection[bytes]) -> str:
