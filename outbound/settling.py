@@ -199,7 +199,9 @@ def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
 @transaction.atomic(durable=True)
 def alert_of_provider(provider: Provider, alert: str, *, code: str) -> None:
     """Alert that a provider refuses what no caller can mend."""
-    raise_alert(alert, subject=str(provider), details={"code": code})
+    raise_alert(
+        alert, subject=str(provider), severity=Severity.PAGE, details={"code": code}
+    )
 
 
 @transaction.atomic(durable=True)

@@ -325,5 +325,8 @@ LOGGING = {
         # a 4xx is the caller's business; what breaks is logged by location
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "ERROR"},
+        # they tell of every request with its URL, which may name a recipient
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
     },
 }

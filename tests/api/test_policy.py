@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from core import objects
 from domains.models import Domain
@@ -152,6 +153,15 @@ def test_a_transport_that_is_not_configured_is_said_so(
 
     reason = f"{transport}_not_configured"
     refused(api.send(booking()), 422, "transport_unavailable", reason=reason)
+
+
+def test_a_domain_of_a_configured_account_may_send(
+    api: ApiClient,
+) -> None:
+    Domain.objects.update(transport="cloudflare")
+
+    with override_settings(PM_CF_ACCOUNT_ID="account", PM_CF_API_TOKEN="token"):
+        assert api.send(booking()).status_code == 202
 
 
 def test_a_message_that_no_transport_takes_is_refused(api: ApiClient) -> None:

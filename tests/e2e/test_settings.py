@@ -90,6 +90,11 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("CELERY_BROKER_URL", "sqs://u:hush@x"),
         ("PM_RELAY_CA_FILE", "/nowhere/ca.pem"),
         ("PM_DJANGO_SECRET", key(1)),
+        ("PM_CF_ACCOUNT_ID", "0123456789abcdef"),
+        ("PM_CF_ACCOUNT_ID", "../zones"),
+        ("PM_CF_API_TOKEN", "hush hush"),
+        ("PM_CF_API_BASE", "http://api.cloudflare.com/client/v4"),
+        ("PM_CF_JOURNAL", "often"),
     ],
 )
 def test_what_is_wrong_is_named_and_no_secret_is_shown(

@@ -198,7 +198,8 @@ class CloudflareServer:
         return self.steps.pop(0) if self.steps else self._take
 
     def _meet(self, sock: socket.socket, seen: Seen, step: Step) -> None:
-        answer = self._take(seen) if isinstance(step, str) else step
+        plain = self._list if seen.method == "GET" else self._take
+        answer = plain if isinstance(step, str) else step
         if callable(answer):
             answer = answer(seen)
         if seen.method == "POST" and not answer.is_refusal:
