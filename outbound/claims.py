@@ -167,7 +167,7 @@ def _write(
         " leased AS (UPDATE threads SET lock_until = %(lease)s"
         " WHERE pk = %(thread)s AND lock_owner = %(owner)s),"
         " renamed AS (UPDATE messages SET rfc_message_id = NULL"
-        " WHERE pk = %(message)s AND %(rfc_id)s::text IS NULL)"
+        " WHERE pk = %(message)s AND provider IS NULL AND %(rfc_id)s::text IS NULL)"
         " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
         " claimed_at, phase, rfc_message_id, from_address, recipients)"
         " SELECT %(message)s, (SELECT coalesce(max(n), 0) + 1 FROM attempts"

@@ -63,7 +63,9 @@ def settle(
     """Record the outcome of the call that holds the claim."""
     if outcome.result == AttemptResult.ACCEPTED:
         message.provider = provider
-        message.provider_message_id = outcome.provider_message_id
+        message.provider_message_id = (
+            outcome.provider_message_id or message.provider_message_id
+        )
         message.rfc_message_id = outcome.rfc_message_id or message.rfc_message_id
         message.save(
             update_fields=["provider", "provider_message_id", "rfc_message_id"]

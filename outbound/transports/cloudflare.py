@@ -70,7 +70,7 @@ class CloudflareTransport:
         for address in message.recipients:
             try:
                 reason = self._reason(address, message.domain, deadline)
-            except NoAnswer:
+            except Exception:  # the refusal stays definite, whatever a look-up meets
                 return {}
             if reason is not None:
                 found[address] = reason

@@ -83,6 +83,7 @@ CODES: Final[Mapping[str, Row]] = {
 
 _CODE: Final = re.compile(r"\bE_[A-Z_]+\b")
 _SUPPRESSION: Final = re.compile("suppress", re.IGNORECASE)
+_OPAQUE: Final = re.compile(r"[!-~]{1,2048}")
 _REASON: Final = re.compile(r"[a-z_]{1,32}")
 
 
@@ -141,7 +142,7 @@ def _refused(
 ) -> TransportResult:
     """Return what several errors mean: unknown if one of them is."""
     told = f"HTTP {answer.status} {'; '.join(map(str, errors))}"
-    detail = starred("".join(c if c.isprintable() else "?" for c in told), hidden)
+    detail = starred(told, hidden)
     rows = [error.row() for error in errors]
     verdicts = [row.verdict for row in rows]
     is_about_recipients = RejectReason.RECIPIENT_SUPPRESSED in verdicts
@@ -165,10 +166,8 @@ def _definite(row: Row, code: str, detail: str) -> TransportResult:
 
 def _accepted(result: Mapping[str, Any]) -> Accepted:
     """Return an acceptance; older answers hold neither an id nor the suppressed."""
-    message_id = result.get("message_id")
-    has_id = isinstance(message_id, str) and message_id != ""
     return Accepted(
-        provider_message_id=message_id if has_id else None,
+        provider_message_id=_word(result.get("message_id")),
         bounced=_addresses(result.get("permanent_bounces")),
         suppressed=_addresses(result.get("suppressed_recipients")),
     )
@@ -198,7 +197,15 @@ def _errors(envelope: Mapping[str, Any]) -> Iterator[ProviderError]:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value)[:1024]
+    """Return what stands somewhere in an answer as words that can be kept."""
+    text = "" if value is None else str(value)[:1024]
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _word(value: object) -> str | None:
+    """Return an opaque id or cursor; None for what can be none."""
+    is_word = isinstance(value, str) and _OPAQUE.fullmatch(value)
+    return str(value) if is_word else None
 
 
 def _addresses(value: object) -> tuple[str, ...]:
@@ -240,7 +247,7 @@ def page_of(answer: Answer, *, address: str, domain: str) -> Page | None:
     )
     info = envelope.get("result_info")
     cursor = info.get("next_cursor") if isinstance(info, dict) else None
-    return Page(next(reasons, None), cursor if isinstance(cursor, str) else None)
+    return Page(next(reasons, None), _word(cursor))
 
 
 def _is_about(entry: Mapping[str, Any], address: str, domain: str) -> bool:

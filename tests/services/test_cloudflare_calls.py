@@ -335,6 +335,22 @@ def test_no_other_recipient_and_no_token_stands_in_what_is_kept() -> None:
         assert word not in (message.deliveries.get(address=A).smtp_response or "")
 
 
+@pytest.mark.parametrize("message_id", ["\x00", "\ud800", "a b", "", 7, "x" * 3000])
+def test_an_id_that_can_be_none_is_none(message_id: object) -> None:
+    with CloudflareServer(taken([A], message_id)) as server:
+        message = sent_by(server, queued(A))
+
+    assert (message.status, message.provider_message_id) == ("submitted", None)
+
+
+def test_words_that_no_column_holds_change_no_outcome() -> None:
+    with CloudflareServer(error(429, "\x00\ud800.throttled", "\x00")) as server:
+        message = sent_by(server, queued(A))
+
+    assert message.status == "queued"
+    assert Attempt.objects.get().code == "??.throttled"
+
+
 def test_an_unknown_error_says_what_it_was_and_a_person_can_resolve_it() -> None:
     with CloudflareServer(error(500, "email.sending.error.internal_server")) as server:
         message = sent_by(server, queued(A))

@@ -79,7 +79,7 @@ def envelope(result: object, **changes: Any) -> dict[str, Any]:
     return {**plain, **changes}
 
 
-def taken(recipients: list[str], message_id: str | None = None, **more: Any) -> Say:
+def taken(recipients: list[str], message_id: object = None, **more: Any) -> Say:
     """Return a success; without an id, as older versions answer."""
     result = {"delivered": [], "permanent_bounces": [], "queued": recipients, **more}
     if message_id is not None:
@@ -169,7 +169,8 @@ class CloudflareServer:
 
     def _serve(self, sock: socket.socket) -> None:
         with sock, suppress(OSError):
-            self.connections += 1
+            with self._lock:
+                self.connections += 1
             sock.settimeout(10)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             head, _, rest = _read_head(sock).partition(b"\r\n\r\n")
