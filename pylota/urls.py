@@ -4,9 +4,9 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from mailboxes.api.keyring import RotateSigningKeyView
-from outbound.answer_views import ForwardView, ReplyAllView, ReplyView
-from outbound.file_views import AttachmentView, LinkView
-from outbound.views import AttemptsView, MessagesView, MessageView
+from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
+from outbound.api.files import AttachmentView, LinkView
+from outbound.api.messages import AttemptsView, MessagesView, MessageView
 from pylota.api.views import HealthView, MeView, OpenApiView
 from pylota.reference import reference
 

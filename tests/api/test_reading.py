@@ -8,7 +8,7 @@ import pytest
 from core.clock import database_now
 from delivery.models import Attempt, Delivery
 from mailboxes.models import Identity, Message
-from outbound.schemas import AttemptList, MessageOut, MessagePage
+from outbound.api.schemas import AttemptList, MessageOut, MessagePage
 from tests.factories import AddressFactory, QueuedMessageFactory
 from tests.support.answering import received
 from tests.support.api import ApiClient, booking, code_of, paths_of

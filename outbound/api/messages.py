@@ -10,12 +10,12 @@ from mailboxes.callers import caller_of
 from mailboxes.paging import page_of
 from mailboxes.selectors import identity_in_reach
 from mailboxes.statuses import Operation
-from outbound.examples import ACCEPTED, BOOKING, CONFLICT, REPLAYED
-from outbound.includes import IncludeQuery, included
-from outbound.reading import attempts_of, message_json, message_of, messages_of
+from outbound.api.examples import ACCEPTED, BOOKING, CONFLICT, REPLAYED
+from outbound.api.includes import IncludeQuery, included
+from outbound.api.reading import attempts_of, message_json, message_of, messages_of
+from outbound.api.schemas import AttemptList, MessagePage, MessageWithIncludes
+from outbound.api.sending import SENDING, SendingView
 from outbound.requests import SendRequest
-from outbound.schemas import AttemptList, MessagePage, MessageWithIncludes
-from outbound.sending_views import SENDING, SendingView
 
 
 class MessagesView(SendingView):
