@@ -191,7 +191,7 @@ def _mark(
     return state
 
 
-@transaction.atomic(durable=True)
+@transaction.atomic
 def resolve(
     message_id: str,
     *,
@@ -204,7 +204,8 @@ def resolve(
     """Settle a send that nobody but a person can: was it sent, or not?
 
     Changes uncertain deliveries only, and the message rolls up (outbound tables,
-    section 8). Raises NotUncertain when an event, or somebody else, was faster.
+    section 8). Joins the caller's transaction, if there is one. Raises NotUncertain
+    when an event, or somebody else, was faster.
     """
     message = lock_message(message_id)
     now = database_now()

@@ -5,13 +5,20 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from mailboxes.api.keyring import RotateSigningKeyView
 from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
-from outbound.api.files import AttachmentView, LinkView
-from outbound.api.messages import AttemptsView, MessagesView, MessageView
+from outbound.api.files import AttachmentView, LinkView, RawView
+from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
+from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, MeView, OpenApiView
 from pylota.reference import reference
 
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
+    path("identities/<str:identity_id>/threads", ThreadsView.as_view(), name="threads"),
+    path(
+        "identities/<str:identity_id>/threads/<str:thread_id>",
+        ThreadView.as_view(),
+        name="thread",
+    ),
     path(
         "identities/<str:identity_id>/messages", MessagesView.as_view(), name="messages"
     ),
@@ -39,6 +46,16 @@ v1: list[URLPattern | URLResolver] = [
         "identities/<str:identity_id>/messages/<str:message_id>/forward",
         ForwardView.as_view(),
         name="message-forward",
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>/resolve",
+        ResolveView.as_view(),
+        name="message-resolve",
+    ),
+    path(
+        "identities/<str:identity_id>/messages/<str:message_id>/raw",
+        RawView.as_view(),
+        name="message-raw",
     ),
     path(
         "identities/<str:identity_id>/messages/<str:message_id>"
