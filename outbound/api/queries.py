@@ -4,10 +4,11 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from core.forms import Flag, Instant, PageQuery, Query, Whole
+from core.forms import Flag, Instant, PageQuery, Whole
 from core.ids import ID_PATTERN
 from mailboxes.labels import LABEL
 from mailboxes.statuses import UNSEEN, Direction, MessageStatus
+from outbound.api.includes import IncludeQuery
 
 SHOWN: Final = tuple(s.value for s in MessageStatus if s not in UNSEEN)
 
@@ -91,11 +92,16 @@ class ThreadsQuery(PageQuery):
         return {name: value for name, value in asked.items() if value is not None}
 
 
-class ThreadQuery(Query):
+class ThreadQuery(IncludeQuery):
     """How much of a thread's messages."""
 
     messages_limit: Annotated[
-        Whole, Field(ge=1, le=100, description="Messages of one page.")
+        Whole,
+        Field(
+            ge=1,
+            le=100,
+            description="Messages of one page; with `include` there are 20 at most.",
+        ),
     ] = 20
     cursor: Annotated[
         str | None, Field(description="`next_cursor` of the page before.")
@@ -103,4 +109,6 @@ class ThreadQuery(Query):
 
     def page(self) -> PageQuery:
         """Return the page of messages that is meant."""
-        return PageQuery.model_construct(limit=self.messages_limit, cursor=self.cursor)
+        most = 100 if self.include is None else 20
+        limit = min(self.messages_limit, most)
+        return PageQuery.model_construct(limit=limit, cursor=self.cursor)

@@ -180,7 +180,7 @@ class ThreadPage(Page):
 class ThreadWithMessages(ThreadOut):
     """A thread and a page of its messages, oldest first."""
 
-    messages: list[MessageOut]
+    messages: list[MessageWithIncludes]
     next_cursor: str | None = Field(
         description="Pass it as `cursor` for the messages that follow; null at the end."
     )

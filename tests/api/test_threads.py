@@ -10,6 +10,8 @@ from core.ids import new_id
 from mailboxes.key_services import create_key
 from mailboxes.models import AuditRow, Identity, Label, Message, Thread
 from mailboxes.scopes import Scope
+from outbound.api import threads
+from outbound.api.includes import included
 from outbound.api.schemas import ThreadOut, ThreadPage, ThreadWithMessages
 from tests.factories import AddressFactory
 from tests.support.answering import counted, received
@@ -427,3 +429,71 @@ def test_reading_threads_and_filing_them_need_their_scopes(
     assert code_of(reader.patch(path_of(reader, thread), {})) == "permission_denied"
     assert code_of(writer.get(threads_path(writer))) == "permission_denied"
     assert writer.patch(path_of(writer, thread), {}).status_code == 200
+
+
+def test_a_thread_shows_of_its_messages_what_is_to_be_included(
+    api: ApiClient, identity: Identity
+) -> None:
+    sent = api.send(booking(html="<p>Hi<script>x()</script></p>")).json()
+    thread = Thread.objects.get()
+    received(identity, thread, text="Fine.\n> Hi", html_sanitized="<p>Fine.</p>")
+    counted(thread)
+
+    plain = api.get(path_of(api, thread)).json()
+    shown = api.get(f"{path_of(api, thread)}?include=html,quoted,headers").json()
+
+    ThreadWithMessages.model_validate(shown)
+    assert not {"html", "text", "headers"} & plain["messages"][0].keys()
+    assert [m["html"] for m in shown["messages"]] == ["<p>Hi</p>", "<p>Fine.</p>"]
+    assert shown["messages"][1]["text"] == "Fine.\n> Hi"
+    named = [h["name"] for h in shown["messages"][0]["headers"]]
+    assert sent["id"] == shown["messages"][0]["id"]
+    assert "Subject" in named
+
+
+def test_a_page_with_bodies_is_never_longer_than_twenty(
+    api: ApiClient, identity: Identity
+) -> None:
+    thread = a_thread(identity, mails=22)
+    path = f"{path_of(api, thread)}?include=quoted&messages_limit=100"
+
+    first = api.get(path).json()
+    second = api.get(f"{path}&cursor={first['next_cursor']}").json()
+
+    assert [len(page["messages"]) for page in (first, second)] == [20, 2]
+
+
+def test_copies_that_take_long_are_a_503_and_a_repeat_goes_on(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread_id = api.send(booking(html="<p>0</p>"), key="k0").json()["thread_id"]
+    for n in (1, 2):
+        into = booking(html=f"<p>{n}</p>", thread_id=thread_id)
+        Thread.objects.update(lock_owner=None)
+        assert api.send(into, key=f"k{n}").status_code == 202
+    now = [0.0]
+
+    def slow(message: Any, query: Any) -> dict[str, Any]:
+        if message.html_sanitized is None:  # each copy takes 8 s
+            now[0] += 8
+        return included(message, query)
+
+    monkeypatch.setattr(threads, "included", slow)
+    monkeypatch.setattr(threads, "elapsed_clock", lambda: now[0])
+    path = f"{threads_path(api)}/{thread_id}?include=html"
+
+    first, second = api.get(path), api.get(path)
+
+    assert (first.status_code, code_of(first)) == (503, "unavailable")
+    assert first.json()["error"]["retryable"] is True
+    shown = [m["html"] for m in second.json()["messages"]]
+    assert shown == ["<p>0</p>", "<p>1</p>", "<p>2</p>"]
+
+
+@pytest.mark.parametrize("include", ["bodies", "", "html,"])
+def test_an_include_that_is_none_is_refused(
+    api: ApiClient, identity: Identity, include: str
+) -> None:
+    response = api.get(f"{path_of(api, a_thread(identity))}?include={include}")
+
+    assert (code_of(response), paths_of(response)) == ("invalid_request", ["include"])
