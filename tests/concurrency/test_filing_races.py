@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from random import Random
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.factories import AddressFactory
 from tests.support.answering import counted, received
 from tests.support.racers import Racers
 
-READERS, ROUNDS = 50, 4
+READERS, ROUNDS = 50, 6
 
 
 @pytest.fixture
@@ -26,26 +25,46 @@ def readers(transactional_db: None) -> Iterator[Racers]:
 def test_fifty_readers_leave_a_count_that_is_the_rows(readers: Racers) -> None:
     identity = AddressFactory.create().identity
     mails = [received(identity)]
-    mails += [received(identity, mails[0].thread) for _ in range(9)]
+    mails += [received(identity, mails[0].thread) for _ in range(READERS - 1)]
     received(identity, mails[0].thread, status="hidden")
     thread = counted(mails[0].thread)
-    dice = Random(4)  # noqa: S311  a race, not a secret
 
-    def one_change() -> partial[None]:
-        filing = Filing(read=dice.random() < 0.5)
-        if dice.random() < 0.1:
-            return partial(
-                file_thread, identity.id, thread.public_id, filing, actor_key_id="key"
-            )
-        mail = dice.choice(mails)
-        return partial(
-            file_message, identity.id, mail.public_id, filing, actor_key_id="key"
+    for n in range(ROUNDS):
+        filing = Filing(read=n % 2 == 0)  # all of them change, each its own message
+        results = readers.at_once(
+            [
+                partial(
+                    file_message, identity.id, mail.public_id, filing, actor_key_id="k"
+                )
+                for mail in mails
+            ]
         )
 
-    for _ in range(ROUNDS):
-        results = readers.at_once([one_change() for _ in range(READERS)])
-
         assert results == [None] * READERS
+        unread = Message.objects.filter(status="received", read=False).count()
+        assert unread == (0 if filing.read else READERS)
+        assert Thread.objects.get(key=thread.key).unread_count == unread
+
+
+def test_a_thread_and_its_messages_marked_at_once_agree_in_the_end(
+    racers: Racers,
+) -> None:
+    identity = AddressFactory.create().identity
+    mails = [received(identity)]
+    mails += [received(identity, mails[0].thread) for _ in range(5)]
+    thread = counted(mails[0].thread)
+
+    for n in range(ROUNDS):
+        one, all_ = Filing(read=n % 2 == 0), Filing(read=n % 2 == 1)
+        whole = partial(file_thread, identity.id, thread.public_id, actor_key_id="k")
+        single = partial(file_message, identity.id, actor_key_id="k")
+        racers.at_once(
+            [
+                *(partial(single, mail.public_id, one) for mail in mails),
+                *(partial(whole, filing) for filing in (one, all_)),
+            ]
+        )
+
         unread = Message.objects.filter(status="received", read=False).count()
         assert Thread.objects.get(key=thread.key).unread_count == unread
 
