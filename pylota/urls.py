@@ -3,6 +3,18 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from mailboxes.api.addresses import (
+    AddressesView,
+    AddressView,
+    PromoteView,
+    RetireView,
+)
+from mailboxes.api.identities import (
+    IdentitiesView,
+    IdentityView,
+    LookupView,
+    TenantIdentitiesView,
+)
 from mailboxes.api.keyring import RotateSigningKeyView
 from outbound.answer_views import ForwardView, ReplyAllView, ReplyView
 from outbound.file_views import AttachmentView, LinkView
@@ -10,8 +22,40 @@ from outbound.views import AttemptsView, MessagesView, MessageView
 from pylota.api.views import HealthView, MeView, OpenApiView
 from pylota.reference import reference
 
+identity_routes: list[URLPattern] = [
+    path(
+        "tenants/<str:tenant_id>/identities",
+        TenantIdentitiesView.as_view(),
+        name="tenant-identities",
+    ),
+    path("identities", IdentitiesView.as_view(), name="identities"),
+    path("identities/lookup", LookupView.as_view(), name="identity-lookup"),
+    path("identities/<str:identity_id>", IdentityView.as_view(), name="identity"),
+    path(
+        "identities/<str:identity_id>/addresses",
+        AddressesView.as_view(),
+        name="addresses",
+    ),
+    path(
+        "identities/<str:identity_id>/addresses/<str:address_id>",
+        AddressView.as_view(),
+        name="address",
+    ),
+    path(
+        "identities/<str:identity_id>/addresses/<str:address_id>/promote",
+        PromoteView.as_view(),
+        name="address-promote",
+    ),
+    path(
+        "identities/<str:identity_id>/addresses/<str:address_id>/retire",
+        RetireView.as_view(),
+        name="address-retire",
+    ),
+]
+
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
+    *identity_routes,
     path(
         "identities/<str:identity_id>/messages", MessagesView.as_view(), name="messages"
     ),
