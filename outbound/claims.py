@@ -128,8 +128,11 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     if state.retry_at is not None and state.retry_at > now:
         return None  # a late copy of an old ring is no retry
     sender = sender_of(message)
-    way = departure(sender.facts) if sender else Stop("identity_deleted")
-    if sender is None or not isinstance(way, Depart):
+    if sender is None:
+        turn_away(message, state, Stop("identity_deleted"), now=now)
+        return None
+    way = departure(sender.facts)
+    if not isinstance(way, Depart):
         turn_away(message, state, way, now=now)
         return None
     if not withhold(message, now=now):

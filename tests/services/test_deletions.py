@@ -10,6 +10,7 @@ from delivery.statuses import DeliveryKind
 from mailboxes import deletions
 from mailboxes.address_sweeps import retire_due
 from mailboxes.deletions import finish_deletions
+from mailboxes.identity_services import note_deleted
 from mailboxes.key_services import create_key
 from mailboxes.models import (
     Address,
@@ -249,12 +250,11 @@ def test_one_deletion_that_fails_does_not_stop_the_others(
 ) -> None:
     others = [AddressFactory.create().identity for _ in range(2)]
     Identity.objects.update(status="deleting")
-    note = deletions.note_deleted
 
     def fail_once(found: Identity, **given: object) -> None:
         if found.id == others[0].id:
             raise ValueError("not this one")
-        note(found, **given)  # type: ignore[arg-type]
+        note_deleted(found, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(deletions, "note_deleted", fail_once)
 
