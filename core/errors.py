@@ -124,7 +124,7 @@ class PermissionDenied(PylotaError):
 
     code = "permission_denied"
     status = 403
-    fix = "Use a key that holds one of the scopes in details.required."
+    fix = "Use a key that holds the scopes in details.required."
 
 
 class ScopeDenied(PylotaError):

@@ -19,7 +19,8 @@ from delivery.errors import NotUncertain
 from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
-from mailboxes.models import Address, Message
+from mailboxes.models import Message
+from mailboxes.selectors import identity_behind
 from mailboxes.services import audit, lock_mailbox, raise_alert
 from mailboxes.statuses import Evidence, MessageStatus
 from suppressions.services import NewSuppression, suppress
@@ -48,10 +49,7 @@ def apply_event(inbox_id: str) -> InboxState | None:
     event = DeliveryEvent.stored(
         stored.source, stored.event_id, stored.occurred_at, stored.payload
     )
-    route = Address.objects.filter(address=event.sender).values_list(
-        "identity_id", flat=True
-    )
-    if (identity_id := route.first()) is None:
+    if (identity_id := identity_behind(event.sender)) is None:
         return _mark(inbox_id, InboxState.UNROUTABLE)
     lock_mailbox(identity_id)
     pending = ProviderEvent.objects.select_for_update(no_key=True).filter(

@@ -9,13 +9,15 @@ from django.db.models import QuerySet
 
 from core import clock
 from core.database import fetch_one
-from core.errors import IdentityNotFound
+from core.errors import IdentityNotFound, TenantNotFound
+from core.hashing import address_hash
 from core.ids import is_id
 from mailboxes.callers import Caller
+from mailboxes.errors import AddressNotFound
 from mailboxes.keys import StoredHashes
-from mailboxes.models import ApiKey, Identity
+from mailboxes.models import Address, AddressTombstone, ApiKey, Identity, Tenant
 from mailboxes.scopes import effective
-from mailboxes.statuses import KeyLevel, TenantMode
+from mailboxes.statuses import IdentityStatus, KeyLevel, TenantMode
 
 _KEY_BY_LOOKUP: Final = """
 SELECT k.id, k.name, k.level, k.mode, k.tenant_id, k.identity_id, k.permissions,
@@ -90,3 +92,42 @@ def identity_in_reach(identity_id: str, *, caller: Caller) -> Identity:
     if found is None:
         raise IdentityNotFound("No such identity.")
     return found
+
+
+def tenant_in_reach(tenant_id: str, *, caller: Caller) -> Tenant:
+    """Return one tenant; raises TenantNotFound alike for missing and foreign."""
+    found = None
+    if is_id(tenant_id, "ten") and caller.tenant_id in (None, tenant_id):
+        found = Tenant.objects.filter(id=tenant_id).first()
+    if found is None:
+        raise TenantNotFound("No such tenant.")
+    return found
+
+
+def live_identity_in_reach(identity_id: str, *, caller: Caller) -> Identity:
+    """Return an identity that may be written to; one being deleted is not there."""
+    identity = identity_in_reach(identity_id, caller=caller)
+    if identity.status in (IdentityStatus.DELETING, IdentityStatus.DELETED):
+        raise IdentityNotFound("No such identity.")
+    return identity
+
+
+def address_in_reach(address_id: str, *, identity: Identity) -> Address:
+    """Return an address of an identity; raises AddressNotFound alike for any other."""
+    found = None
+    if is_id(address_id, "adr"):
+        found = Address.objects.filter(id=address_id, identity=identity).first()
+    if found is None:
+        raise AddressNotFound("No such address.")
+    return found
+
+
+def identity_behind(address: str) -> str | None:
+    """Return whose a normalised address is, or was before its identity was deleted."""
+    living = Address.objects.filter(address=address).values_list(
+        "identity_id", flat=True
+    )
+    if (found := living.first()) is not None:
+        return found
+    buried = AddressTombstone.objects.filter(address_hash=address_hash(address))
+    return buried.values_list("identity_id", flat=True).first()

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from core.clock import database_now
 from core.database import execute, fetch_all, fetch_one
+from core.errors import IdentityNotFound
 from core.ids import new_id
 from mailboxes.models import AuditRow, Identity, Mailbox, Tenant
 from mailboxes.statuses import (
@@ -49,6 +50,20 @@ def lock_mailbox(identity_id: str) -> bool:
         )
         is not None
     )
+
+
+def lock_identity(identity_id: str) -> Identity:
+    """Lock the mailbox of an identity that may still be changed, and read it then.
+
+    Joins the caller's transaction. Raises IdentityNotFound once it is being deleted:
+    writes to it find nothing.
+    """
+    lock_mailbox(identity_id)
+    gone = (IdentityStatus.DELETING, IdentityStatus.DELETED)
+    found = Identity.objects.filter(id=identity_id).exclude(status__in=gone).first()
+    if found is None:
+        raise IdentityNotFound("No such identity.")
+    return found
 
 
 def publish(
@@ -193,9 +208,12 @@ def suspend_tenant(tenant_id: str, *, actor_key_id: str | None = None) -> int:
     return len(paused)
 
 
-@transaction.atomic(durable=True)
+@transaction.atomic
 def pause_identity(identity_id: str, *, actor_key_id: str | None = None) -> bool:
-    """Pause an active identity by hand; tell whether anything changed."""
+    """Pause an active identity by hand; tell whether anything changed.
+
+    Joins the caller's transaction, if there is one.
+    """
     lock_mailbox(identity_id)
     now = database_now()
     tenant_id = Mailbox.objects.values_list("tenant_id", flat=True).get(pk=identity_id)

@@ -21,7 +21,7 @@ from django.db import (
 
 from core import clock
 from core.database import AWAY, fetch_one, sqlstate
-from core.errors import Unavailable
+from core.errors import IdentityNotFound, Unavailable
 from core.points import reach
 from mailboxes.models import Thread
 from mailboxes.services import NewEvent, publish
@@ -171,7 +171,8 @@ def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
     """Lock the mailbox row, and return the thread's number and the instant of now.
 
     A new thread whose number stands in a Reply-To has to get that number; another send
-    may have taken it.
+    may have taken it. Raises IdentityNotFound when the mailbox has just been closed:
+    asked of this row itself, since the statement sees others as before its wait.
     """
     wanted = plan.thread.seq if plan.thread.key is None else None
     row = fetch_one(
@@ -179,7 +180,7 @@ def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
         "UPDATE mailbox_state SET next_thread_seq = CASE"
         " WHEN %(wanted)s::bigint IS NULL THEN next_thread_seq + %(step)s"
         " ELSE greatest(next_thread_seq, %(wanted)s::bigint) + 1 END"
-        " WHERE identity_id = %(identity)s"
+        " WHERE identity_id = %(identity)s AND NOT is_closed"
         " RETURNING next_thread_seq, clock_timestamp()",
         {
             "identity": plan.identity_id,
@@ -187,7 +188,8 @@ def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
             "step": 1 if plan.thread.key is None else 0,
         },
     )
-    assert row is not None  # noqa: S101  every identity has its mailbox row
+    if row is None:
+        raise IdentityNotFound("No such identity.")
     following, now = row[0], clock.to_milliseconds(row[1] + clock.offset)
     if plan.thread.key is not None:
         return following, now

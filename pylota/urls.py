@@ -3,6 +3,18 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from mailboxes.api.addresses import (
+    AddressesView,
+    AddressView,
+    PromoteView,
+    RetireView,
+)
+from mailboxes.api.identities import (
+    IdentitiesView,
+    IdentityView,
+    LookupView,
+    TenantIdentitiesView,
+)
 from mailboxes.api.keyring import RotateSigningKeyView
 from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
 from outbound.api.files import AttachmentView, LinkView, RawView
@@ -11,8 +23,40 @@ from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, MeView, OpenApiView
 from pylota.reference import reference
 
+identity_routes: list[URLPattern] = [
+    path(
+        "tenants/<str:tenant_id>/identities",
+        TenantIdentitiesView.as_view(),
+        name="tenant-identities",
+    ),
+    path("identities", IdentitiesView.as_view(), name="identities"),
+    path("identities/lookup", LookupView.as_view(), name="identity-lookup"),
+    path("identities/<str:identity_id>", IdentityView.as_view(), name="identity"),
+    path(
+        "identities/<str:identity_id>/addresses",
+        AddressesView.as_view(),
+        name="addresses",
+    ),
+    path(
+        "identities/<str:identity_id>/addresses/<str:address_id>",
+        AddressView.as_view(),
+        name="address",
+    ),
+    path(
+        "identities/<str:identity_id>/addresses/<str:address_id>/promote",
+        PromoteView.as_view(),
+        name="address-promote",
+    ),
+    path(
+        "identities/<str:identity_id>/addresses/<str:address_id>/retire",
+        RetireView.as_view(),
+        name="address-retire",
+    ),
+]
+
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
+    *identity_routes,
     path("identities/<str:identity_id>/threads", ThreadsView.as_view(), name="threads"),
     path(
         "identities/<str:identity_id>/threads/<str:thread_id>",

@@ -31,10 +31,11 @@ def test_every_call_of_v1_says_what_it_needs() -> None:
     assert calls() == set(ACCESS)
 
 
-def test_no_rule_asks_for_a_level_that_cannot_hold_its_scope() -> None:
+def test_no_rule_asks_for_a_level_that_cannot_hold_its_scopes() -> None:
     for rule in ACCESS.values():
         assert rule.levels
-        assert rule.scope is None or rule.levels <= LEVELS[rule.scope]
+        for scope in rule.scopes:
+            assert rule.levels <= LEVELS[scope]
 
 
 def test_only_the_named_routes_are_public() -> None:

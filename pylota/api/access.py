@@ -21,17 +21,23 @@ if TYPE_CHECKING:  # settings name this module, so the framework imports it firs
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a call needs: one scope (None: any key), at one of these levels."""
+    """What a call needs: all of these scopes (none: any key), at one of the levels."""
 
-    scope: Scope | None
+    scopes: frozenset[Scope]
     levels: frozenset[KeyLevel]
 
 
 def _needs(scope: Scope, *levels: KeyLevel) -> Rule:
-    return Rule(scope, frozenset(levels) or LEVELS[scope])
+    return Rule(frozenset({scope}), frozenset(levels) or LEVELS[scope])
 
 
-ANY_KEY: Final = Rule(None, frozenset(KeyLevel))
+def _needs_all(*scopes: Scope) -> Rule:
+    held_at = (LEVELS[scope] for scope in scopes)
+    return Rule(frozenset(scopes), frozenset(KeyLevel).intersection(*held_at))
+
+
+ANY_KEY: Final = Rule(frozenset(), frozenset(KeyLevel))
+_PT: Final = (KeyLevel.PLATFORM, KeyLevel.TENANT)
 
 ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("me", "GET"): ANY_KEY,
@@ -49,6 +55,18 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("message-reply-all", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-forward", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-attachment", "GET"): _needs(Scope.ATTACHMENTS_READ),
+    ("tenant-identities", "POST"): _needs(Scope.IDENTITIES_WRITE, *_PT),
+    ("tenant-identities", "GET"): _needs(Scope.IDENTITIES_READ),
+    ("identities", "GET"): _needs(Scope.IDENTITIES_READ),
+    ("identity-lookup", "GET"): _needs(Scope.IDENTITIES_READ),
+    ("identity", "GET"): _needs(Scope.IDENTITIES_READ),
+    ("identity", "PATCH"): _needs(Scope.IDENTITIES_WRITE),
+    ("identity", "DELETE"): _needs_all(Scope.IDENTITIES_WRITE, Scope.ERASURE_MANAGE),
+    ("addresses", "GET"): _needs(Scope.IDENTITIES_READ),
+    ("addresses", "POST"): _needs(Scope.IDENTITIES_WRITE),
+    ("address", "DELETE"): _needs(Scope.IDENTITIES_WRITE),
+    ("address-promote", "POST"): _needs(Scope.IDENTITIES_WRITE),
+    ("address-retire", "POST"): _needs(Scope.IDENTITIES_WRITE),
     ("signing-key-rotate", "POST"): _needs(Scope.PLATFORM_OPS),
 }
 """Every call of ``/v1`` by its route's name and verb."""
@@ -75,10 +93,11 @@ def check(caller: Caller, rule: Rule | None) -> None:
     """Raise PermissionDenied or ScopeDenied unless the rule lets the caller through."""
     if rule is None:
         raise PermissionDenied("No key may call this.", details={"required": []})
-    if rule.scope is not None and rule.scope not in caller.scopes:
-        required = [str(rule.scope)]
+    if lacking := rule.scopes - caller.scopes:
+        names = ", ".join(sorted(map(str, lacking)))
+        required = sorted(map(str, rule.scopes))
         raise PermissionDenied(
-            f"The key lacks the scope {rule.scope}.", details={"required": required}
+            f"The key lacks the scope {names}.", details={"required": required}
         )
     if caller.level not in rule.levels:
         raise ScopeDenied("The route is above the level of this key.")
