@@ -4,10 +4,7 @@ All of it joins the caller's transaction. Whoever runs it twice finds what the f
 run made.
 """
 
-import re
-from typing import ClassVar, Final
-
-from django.db import IntegrityError, transaction
+from typing import ClassVar
 
 from core.clock import database_now
 from core.errors import PylotaError
@@ -19,16 +16,8 @@ from mailboxes.statuses import (
     IdentityStatus,
     TenantMode,
 )
+from mailboxes.tenant_services import NewTenant, SlugTaken, make_tenant
 from mailboxes.usernames import check_username, fold
-
-_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,31}")
-
-
-class SlugInvalid(PylotaError):
-    """The name of a tenant is 2 to 32 of a-z 0-9 -, not first a dash."""
-
-    code = "invalid_request"
-    status = 400
 
 
 class ModeFixed(PylotaError):
@@ -41,12 +30,6 @@ class ModeFixed(PylotaError):
 class _Taken(PylotaError):
     status: ClassVar[int] = 409
     fix = "Choose another value."
-
-
-class SuffixTaken(_Taken):
-    """Another tenant's addresses would look the same."""
-
-    code = "suffix_taken"
 
 
 class UsernameTaken(_Taken):
@@ -64,25 +47,15 @@ class AddressTaken(_Taken):
 def ensure_tenant(slug: str, *, mode: TenantMode) -> Tenant:
     """Return the tenant of this name, made if there is none; addresses end in .slug.
 
-    Raises SlugInvalid, ModeFixed if it exists in the other mode, SuffixTaken.
+    Raises ModeFixed if it exists in the other mode, and the refusals of ``make_tenant``
+    but SlugTaken: whoever has the slug is the tenant.
     """
-    if not _SLUG.fullmatch(slug):
-        raise SlugInvalid("a tenant's name is 2 to 32 of a-z 0-9 -, not first a dash")
-    suffix = f".{slug}"
-    try:
-        with transaction.atomic():
-            tenant, _ = Tenant.objects.get_or_create(
-                slug=slug,
-                defaults={
-                    "id": new_id("ten"),
-                    "name": slug,
-                    "mode": mode,
-                    "address_suffix": suffix,
-                    "suffix_fold": fold(suffix),
-                },
-            )
-    except IntegrityError as error:
-        raise SuffixTaken(f"{slug} looks like the name of another tenant") from error
+    tenant = Tenant.objects.filter(slug=slug).first()
+    if tenant is None:
+        try:
+            tenant = make_tenant(NewTenant(slug=slug, name=slug, mode=mode))
+        except SlugTaken:
+            tenant = Tenant.objects.get(slug=slug)  # made in this very moment
     if tenant.mode != mode:
         raise ModeFixed(f"tenant {slug} exists, and its mode is {tenant.mode}")
     return tenant

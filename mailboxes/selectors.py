@@ -9,11 +9,11 @@ from django.db.models import QuerySet
 
 from core import clock
 from core.database import fetch_one
-from core.errors import IdentityNotFound
+from core.errors import IdentityNotFound, TenantNotFound
 from core.ids import is_id
 from mailboxes.callers import Caller
 from mailboxes.keys import StoredHashes
-from mailboxes.models import ApiKey, Identity
+from mailboxes.models import ApiKey, Identity, Tenant
 from mailboxes.scopes import effective
 from mailboxes.statuses import KeyLevel, TenantMode
 
@@ -89,4 +89,14 @@ def identity_in_reach(identity_id: str, *, caller: Caller) -> Identity:
         found = identities_in_reach(caller).filter(id=identity_id).first()
     if found is None:
         raise IdentityNotFound("No such identity.")
+    return found
+
+
+def tenant_in_reach(tenant_id: str, *, caller: Caller) -> Tenant:
+    """Return one tenant; raises TenantNotFound alike for missing and foreign."""
+    found = None
+    if is_id(tenant_id, "ten") and caller.tenant_id in (None, tenant_id):
+        found = Tenant.objects.filter(id=tenant_id).first()
+    if found is None:
+        raise TenantNotFound("No such tenant.")
     return found

@@ -3,7 +3,10 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from mailboxes.api.audit import AuditEventsView
 from mailboxes.api.keyring import RotateSigningKeyView
+from mailboxes.api.policies import PolicyView
+from mailboxes.api.tenants import TenantsView, TenantView
 from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
 from outbound.api.files import AttachmentView, LinkView, RawView
 from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
@@ -13,6 +16,10 @@ from pylota.reference import reference
 
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
+    path("tenants", TenantsView.as_view(), name="tenants"),
+    path("tenants/<str:tenant_id>", TenantView.as_view(), name="tenant"),
+    path("tenants/<str:tenant_id>/policy", PolicyView.as_view(), name="tenant-policy"),
+    path("audit-events", AuditEventsView.as_view(), name="audit-events"),
     path("identities/<str:identity_id>/threads", ThreadsView.as_view(), name="threads"),
     path(
         "identities/<str:identity_id>/threads/<str:thread_id>",
