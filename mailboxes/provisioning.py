@@ -4,14 +4,9 @@ All of it joins the caller's transaction. Whoever runs it twice finds what the f
 run made.
 """
 
-import re
 from collections.abc import Mapping
-from typing import ClassVar, Final
-
-from django.db import IntegrityError, transaction
 
 from core.errors import PylotaError
-from core.ids import new_id
 from mailboxes.address_rules import KEPT_DAYS, SendingDomain
 from mailboxes.address_services import add_address, promote_address
 from mailboxes.address_sweeps import activate_addresses
@@ -19,16 +14,7 @@ from mailboxes.identity_rules import NewIdentity
 from mailboxes.identity_services import create_identity, hold_names
 from mailboxes.models import Address, Identity, Tenant
 from mailboxes.statuses import IdentityStatus, TenantMode
-from mailboxes.usernames import fold
-
-_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,31}")
-
-
-class SlugInvalid(PylotaError):
-    """The name of a tenant is 2 to 32 of a-z 0-9 -, not first a dash."""
-
-    code = "invalid_request"
-    status = 400
+from mailboxes.tenant_services import NewTenant, SlugTaken, make_tenant
 
 
 class ModeFixed(PylotaError):
@@ -38,39 +24,18 @@ class ModeFixed(PylotaError):
     status = 400
 
 
-class _Taken(PylotaError):
-    status: ClassVar[int] = 409
-    fix = "Choose another value."
-
-
-class SuffixTaken(_Taken):
-    """Another tenant's addresses would look the same."""
-
-    code = "suffix_taken"
-
-
 def ensure_tenant(slug: str, *, mode: TenantMode) -> Tenant:
     """Return the tenant of this name, made if there is none; addresses end in .slug.
 
-    Raises SlugInvalid, ModeFixed if it exists in the other mode, SuffixTaken.
+    Raises ModeFixed if it exists in the other mode, and the refusals of ``make_tenant``
+    but SlugTaken: whoever has the slug is the tenant.
     """
-    if not _SLUG.fullmatch(slug):
-        raise SlugInvalid("a tenant's name is 2 to 32 of a-z 0-9 -, not first a dash")
-    suffix = f".{slug}"
-    try:
-        with transaction.atomic():
-            tenant, _ = Tenant.objects.get_or_create(
-                slug=slug,
-                defaults={
-                    "id": new_id("ten"),
-                    "name": slug,
-                    "mode": mode,
-                    "address_suffix": suffix,
-                    "suffix_fold": fold(suffix),
-                },
-            )
-    except IntegrityError as error:
-        raise SuffixTaken(f"{slug} looks like the name of another tenant") from error
+    tenant = Tenant.objects.filter(slug=slug).first()
+    if tenant is None:
+        try:
+            tenant = make_tenant(NewTenant(slug=slug, name=slug, mode=mode))
+        except SlugTaken:
+            tenant = Tenant.objects.get(slug=slug)  # made in this very moment
     if tenant.mode != mode:
         raise ModeFixed(f"tenant {slug} exists, and its mode is {tenant.mode}")
     return tenant

@@ -113,13 +113,27 @@ def accept(
                 collisions += 1
                 if (earlier := ledger.find_replay(slot)) is not None:
                     return earlier
+                if (stopped := _stopped(plan)) is not None:
+                    return stopped
     raise Unavailable("The mailbox is busy.", details={"reason": "mailbox_busy"})
+
+
+def _stopped(plan: SendPlan) -> Stale | None:
+    """Return that the policy must judge anew: it would not let this sender send now."""
+    row = fetch_one(
+        "SELECT s.next_thread_seq FROM mailbox_state s"
+        " JOIN identities i ON i.id = s.identity_id"
+        " JOIN tenants t ON t.id = i.tenant_id"
+        " WHERE i.id = %(identity)s AND (i.status <> 'active' OR t.status <> 'active')",
+        {"identity": plan.identity_id},
+    )
+    return Stale(row[0]) if row is not None else None
 
 
 def _try(
     plan: SendPlan, composed: ComposedMessage, slot: Slot
 ) -> dict[str, object] | Stale | Busy | None:
-    """Insert, or tell why not: None for a live key, or what another transaction did."""
+    """Insert, or tell why not: None for a live key, or what others did meanwhile."""
     try:
         return _insert(plan, composed, slot)
     except (IntegrityError, OperationalError) as error:
@@ -132,7 +146,10 @@ def _try(
 def _insert(
     plan: SendPlan, composed: ComposedMessage, slot: Slot
 ) -> dict[str, object] | Stale | Busy | None:
-    """Return the answer once every row stands; None if the key has a live row."""
+    """Return the answer once every row stands; None if the key has a live row.
+
+    Or if identity or tenant was stopped since the policy was asked.
+    """
     seq, now = _lock_mailbox(plan)
     if isinstance(seq, Stale):
         return seq

@@ -9,6 +9,7 @@ from mailboxes.api.addresses import (
     PromoteView,
     RetireView,
 )
+from mailboxes.api.audit import AuditEventsView
 from mailboxes.api.identities import (
     IdentitiesView,
     IdentityView,
@@ -16,6 +17,8 @@ from mailboxes.api.identities import (
     TenantIdentitiesView,
 )
 from mailboxes.api.keyring import RotateSigningKeyView
+from mailboxes.api.policies import PolicyView
+from mailboxes.api.tenants import TenantsView, TenantView
 from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
 from outbound.api.files import AttachmentView, LinkView, RawView
 from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
@@ -56,6 +59,10 @@ identity_routes: list[URLPattern] = [
 
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
+    path("tenants", TenantsView.as_view(), name="tenants"),
+    path("tenants/<str:tenant_id>", TenantView.as_view(), name="tenant"),
+    path("tenants/<str:tenant_id>/policy", PolicyView.as_view(), name="tenant-policy"),
+    path("audit-events", AuditEventsView.as_view(), name="audit-events"),
     *identity_routes,
     path("identities/<str:identity_id>/threads", ThreadsView.as_view(), name="threads"),
     path(

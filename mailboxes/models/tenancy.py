@@ -37,6 +37,7 @@ class Tenant(models.Model):
     policy = models.JSONField(default=dict, db_default={})
     policy_ceilings = models.JSONField(default=dict, db_default={})
     policy_version = models.IntegerField(db_default=0)
+    next_event_seq = models.BigIntegerField(db_default=1)
     created_at = created_at()
     updated_at = updated_at()
 

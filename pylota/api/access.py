@@ -3,7 +3,7 @@
 Keys are routes' names and verbs; a route without an entry is denied, and fails a test.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,14 +21,18 @@ if TYPE_CHECKING:  # settings name this module, so the framework imports it firs
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a call needs: all of these scopes (none: any key), at one of the levels."""
+    """What a call needs: all of these scopes (none: any key), at one of the levels.
+
+    A key of an ``own`` level needs no scope, for what is its own.
+    """
 
     scopes: frozenset[Scope]
     levels: frozenset[KeyLevel]
+    own: frozenset[KeyLevel] = frozenset()
 
 
-def _needs(scope: Scope, *levels: KeyLevel) -> Rule:
-    return Rule(frozenset({scope}), frozenset(levels) or LEVELS[scope])
+def _needs(scope: Scope, *levels: KeyLevel, own: Iterable[KeyLevel] = ()) -> Rule:
+    return Rule(frozenset({scope}), frozenset(levels) or LEVELS[scope], frozenset(own))
 
 
 def _needs_all(*scopes: Scope) -> Rule:
@@ -41,6 +45,13 @@ _PT: Final = (KeyLevel.PLATFORM, KeyLevel.TENANT)
 
 ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("me", "GET"): ANY_KEY,
+    ("tenants", "POST"): _needs(Scope.TENANTS_MANAGE),
+    ("tenants", "GET"): _needs(Scope.TENANTS_MANAGE),
+    ("tenant", "GET"): _needs(Scope.TENANTS_MANAGE, own=[KeyLevel.TENANT]),
+    ("tenant", "PATCH"): _needs(Scope.TENANTS_MANAGE),
+    ("tenant-policy", "GET"): _needs(Scope.POLICY_WRITE),
+    ("tenant-policy", "PATCH"): _needs(Scope.POLICY_WRITE),
+    ("audit-events", "GET"): _needs(Scope.AUDIT_READ),
     ("messages", "POST"): _needs(Scope.MESSAGES_SEND),
     ("messages", "GET"): _needs(Scope.MESSAGES_READ),
     ("threads", "GET"): _needs(Scope.MESSAGES_READ),
@@ -93,6 +104,8 @@ def check(caller: Caller, rule: Rule | None) -> None:
     """Raise PermissionDenied or ScopeDenied unless the rule lets the caller through."""
     if rule is None:
         raise PermissionDenied("No key may call this.", details={"required": []})
+    if caller.level in rule.own:
+        return
     if lacking := rule.scopes - caller.scopes:
         names = ", ".join(sorted(map(str, lacking)))
         required = sorted(map(str, rule.scopes))

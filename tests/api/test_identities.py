@@ -12,8 +12,8 @@ from domains.statuses import DomainState
 from mailboxes.key_services import create_key
 from mailboxes.models import Address, AuditRow, Event, Identity, Tenant
 from mailboxes.scopes import Scope
-from mailboxes.services import suspend_tenant
 from mailboxes.statuses import AddressStatus, PauseReason
+from mailboxes.tenant_services import suspend_tenant
 from tests.factories import AddressFactory, DomainFactory, TenantFactory
 from tests.support.api import ApiClient, booking, code_of, paths_of
 
