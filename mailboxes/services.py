@@ -103,6 +103,45 @@ def publish(
     )
 
 
+def publish_of_tenant(event: NewEvent, *, tenant_id: str, now: datetime) -> None:
+    """Store an event of a tenant as a whole, with no ``sequence`` for clients.
+
+    It is numbered all the same, so that no two rows are one (REST contract, section
+    5.1). Joins the caller's transaction, and locks the tenant's row.
+    """
+    execute(
+        "SELECT 1 FROM tenants WHERE id = %(tenant)s FOR NO KEY UPDATE",
+        {"tenant": tenant_id},
+    )
+    event_id = event.id or new_id("evt")
+    payload = {
+        "id": event_id,
+        "type": event.type,
+        "api_version": API_VERSION,
+        "occurred_at": render_instant(now),
+        "tenant_id": tenant_id,
+        "identity_id": None,
+        "sequence": None,
+        "data": dict(event.data),
+    }
+    execute(
+        "INSERT INTO events (id, tenant_id, owner_kind, owner_id, seq, type, payload,"
+        " occurred_at) SELECT %(id)s::text, %(tenant)s::text, %(owner)s::text,"
+        " %(tenant)s::text, COALESCE(MAX(seq), 0) + 1, %(type)s::text,"
+        " %(payload)s::jsonb, %(now)s FROM events"
+        " WHERE owner_kind = %(owner)s::text AND owner_id = %(tenant)s::text"
+        " ON CONFLICT (id) DO NOTHING",
+        {
+            "id": event_id,
+            "tenant": tenant_id,
+            "owner": str(EventOwner.PLATFORM),
+            "type": event.type,
+            "payload": Jsonb(payload),
+            "now": now,
+        },
+    )
+
+
 def render_instant(instant: datetime) -> str:
     """Return an instant as the API shows it: RFC 3339, UTC, milliseconds."""
     text = instant.isoformat(timespec="milliseconds")

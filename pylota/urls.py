@@ -4,15 +4,21 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from mailboxes.api.keyring import RotateSigningKeyView
+from mailboxes.api.keys import KeysView, KeyView, MeView, RotateKeyView
 from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
 from outbound.api.files import AttachmentView, LinkView, RawView
 from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
 from outbound.api.threads import ThreadsView, ThreadView
-from pylota.api.views import HealthView, MeView, OpenApiView
+from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
+from suppressions.api.lists import SendListEntryView, SendListView
+from suppressions.api.suppressions import SuppressionsView, SuppressionView
 
 v1: list[URLPattern | URLResolver] = [
     path("me", MeView.as_view(), name="me"),
+    path("keys", KeysView.as_view(), name="keys"),
+    path("keys/<str:key_id>", KeyView.as_view(), name="key"),
+    path("keys/<str:key_id>/rotate", RotateKeyView.as_view(), name="key-rotate"),
     path("identities/<str:identity_id>/threads", ThreadsView.as_view(), name="threads"),
     path(
         "identities/<str:identity_id>/threads/<str:thread_id>",
@@ -62,6 +68,26 @@ v1: list[URLPattern | URLResolver] = [
         "/attachments/<str:attachment_id>",
         AttachmentView.as_view(),
         name="message-attachment",
+    ),
+    path(
+        "tenants/<str:tenant_id>/suppressions",
+        SuppressionsView.as_view(),
+        name="suppressions",
+    ),
+    path(  # a local part may hold a slash
+        "tenants/<str:tenant_id>/suppressions/<path:address>",
+        SuppressionView.as_view(),
+        name="suppression",
+    ),
+    path(
+        "tenants/<str:tenant_id>/lists/<str:direction>/<str:kind>",
+        SendListView.as_view(),
+        name="list",
+    ),
+    path(
+        "tenants/<str:tenant_id>/lists/<str:direction>/<str:kind>/<path:entry>",
+        SendListEntryView.as_view(),
+        name="list-entry",
     ),
     path(
         "platform/keys/<str:purpose>/rotate",

@@ -35,6 +35,11 @@ ANY_KEY: Final = Rule(None, frozenset(KeyLevel))
 
 ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("me", "GET"): ANY_KEY,
+    ("keys", "POST"): _needs(Scope.KEYS_MANAGE),
+    ("keys", "GET"): _needs(Scope.KEYS_MANAGE),
+    ("key", "GET"): _needs(Scope.KEYS_MANAGE),
+    ("key", "DELETE"): _needs(Scope.KEYS_MANAGE),
+    ("key-rotate", "POST"): _needs(Scope.KEYS_MANAGE),
     ("messages", "POST"): _needs(Scope.MESSAGES_SEND),
     ("messages", "GET"): _needs(Scope.MESSAGES_READ),
     ("threads", "GET"): _needs(Scope.MESSAGES_READ),
@@ -49,6 +54,13 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("message-reply-all", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-forward", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-attachment", "GET"): _needs(Scope.ATTACHMENTS_READ),
+    ("suppressions", "POST"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("suppressions", "GET"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("suppression", "DELETE"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("list", "GET"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("list-entry", "GET"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("list-entry", "PUT"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("list-entry", "DELETE"): _needs(Scope.SUPPRESSIONS_MANAGE),
     ("signing-key-rotate", "POST"): _needs(Scope.PLATFORM_OPS),
 }
 """Every call of ``/v1`` by its route's name and verb."""
