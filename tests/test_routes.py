@@ -1,6 +1,7 @@
 """Every route is in the table of access, and in the description."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_only_the_named_routes_are_public() -> None:
 def test_every_call_is_described_with_its_refusals(call: tuple[str, str]) -> None:
     name, verb = call
     routes = {p.name: str(p.pattern) for p in v1 if isinstance(p, URLPattern)}
-    path = "/v1/" + routes[name].replace("<str:", "{").replace(">", "}")
+    path = "/v1/" + re.sub("<(?:str|path):(.+?)>", r"{\1}", routes[name])
 
     operation = describe()["paths"][path][verb.lower()]
 
