@@ -7,12 +7,14 @@ the standard library's codec maps some names to another owner's.
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import idna
 from publicsuffixlist import PublicSuffixList
 
-from core.errors import AddressInvalid, AddressUnsupported
+from core.errors import AddressInvalid, AddressUnsupported, FieldError, listed
 
 ADDRESS_LIMIT = 254
 """Octets of a whole address: RFC 5321 section 4.5.3.1.3, less the angle brackets."""
@@ -40,6 +42,26 @@ def normalize(raw: str) -> str:
     if len(address) > ADDRESS_LIMIT:
         raise AddressInvalid(f"an address has at most {ADDRESS_LIMIT} octets")
     return address
+
+
+def normalize_at(raw: str, path: str) -> str:
+    """Return the address in its one form; a refusal names its place in the request.
+
+    Raises AddressUnsupported and AddressInvalid, as ``normalize`` does.
+    """
+    with placed_at(path):
+        return normalize(raw)
+
+
+@contextmanager
+def placed_at(path: str) -> Iterator[None]:
+    """Name the place of an address that is refused within."""
+    try:
+        yield
+    except (AddressInvalid, AddressUnsupported) as refusal:
+        message = f"{refusal.detail[:1].upper()}{refusal.detail[1:]}."
+        errors = listed([FieldError(path, message)])
+        raise type(refusal)(message, details={"errors": errors}) from None
 
 
 def _unwrapped(raw: str) -> str:

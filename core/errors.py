@@ -124,7 +124,7 @@ class PermissionDenied(PylotaError):
 
     code = "permission_denied"
     status = 403
-    fix = "Use a key that holds one of the scopes in details.required."
+    fix = "Use a key that holds the scopes in details.required."
 
 
 class ScopeDenied(PylotaError):
@@ -169,6 +169,45 @@ class ThreadNotFound(_NotFound):
     """No such thread in this mailbox."""
 
     code = "thread_not_found"
+
+
+class KeyNotFound(_NotFound):
+    """No such API key within the reach of the calling one."""
+
+    code = "key_not_found"
+
+
+class KeyScopeExceeded(PylotaError):
+    """The key that is made or touched reaches further than the calling one."""
+
+    code = "key_scope_exceeded"
+    status = 403
+    fix = "Ask for no more than the calling key holds, or call with a wider key."
+
+    def __init__(self, detail: str = "That key is wider than the calling one.") -> None:
+        super().__init__(detail)
+
+
+class KeyLimitReached(PylotaError):
+    """The tenant has as many live keys as it may have."""
+
+    code = "key_limit_reached"
+    status = 422
+    fix = "Revoke a key that nobody uses any more, then try again."
+
+
+class SuppressionNotFound(_NotFound):
+    """This tenant does not suppress the address."""
+
+    code = "suppression_not_found"
+    fix = "Check the address; the list of suppressions takes it as a filter."
+
+
+class ListEntryNotFound(_NotFound):
+    """This list does not hold the entry."""
+
+    code = "list_entry_not_found"
+    fix = "Check the entry, its direction and its kind."
 
 
 class IdempotencyKeyRequired(PylotaError):

@@ -59,6 +59,8 @@ class Query(BaseModel):
         for name, values in parameters.lists():
             if len(values) > 1:
                 raise InvalidRequest.at(name, "This parameter is given twice.")
+            if "\x00" in values[0]:
+                raise InvalidRequest.at(name, "No text holds the character U+0000.")
         return _validated(cls, parameters.dict())
 
     @classmethod

@@ -19,7 +19,8 @@ from delivery.errors import NotUncertain
 from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
-from mailboxes.models import Address, Message
+from mailboxes.models import Message
+from mailboxes.selectors import identity_behind
 from mailboxes.services import audit, lock_mailbox, raise_alert
 from mailboxes.statuses import Evidence, MessageStatus
 from suppressions.services import NewSuppression, suppress
@@ -48,10 +49,7 @@ def apply_event(inbox_id: str) -> InboxState | None:
     event = DeliveryEvent.stored(
         stored.source, stored.event_id, stored.occurred_at, stored.payload
     )
-    route = Address.objects.filter(address=event.sender).values_list(
-        "identity_id", flat=True
-    )
-    if (identity_id := route.first()) is None:
+    if (identity_id := identity_behind(event.sender)) is None:
         return _mark(inbox_id, InboxState.UNROUTABLE)
     lock_mailbox(identity_id)
     pending = ProviderEvent.objects.select_for_update(no_key=True).filter(
@@ -191,7 +189,7 @@ def _mark(
     return state
 
 
-@transaction.atomic(durable=True)
+@transaction.atomic
 def resolve(
     message_id: str,
     *,
@@ -204,7 +202,8 @@ def resolve(
     """Settle a send that nobody but a person can: was it sent, or not?
 
     Changes uncertain deliveries only, and the message rolls up (outbound tables,
-    section 8). Raises NotUncertain when an event, or somebody else, was faster.
+    section 8). Joins the caller's transaction, if there is one. Raises NotUncertain
+    when an event, or somebody else, was faster.
     """
     message = lock_message(message_id)
     now = database_now()

@@ -9,3 +9,11 @@ class DomainExists(PylotaError):
     code = "domain_exists"
     status = 409
     fix = "Use another domain, or the tenant that holds this one."
+
+
+class DomainNotFound(PylotaError):
+    """No such domain within the reach of the key."""
+
+    code = "domain_not_found"
+    status = 404
+    fix = "Check the id, and that the key reaches it."

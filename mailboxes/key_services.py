@@ -7,15 +7,20 @@ from typing import Final
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
-from core.errors import InvalidRequest
+from core.clock import database_now
+from core.errors import KeyLimitReached
 from core.ids import new_id
+from mailboxes.key_rules import grantable
 from mailboxes.keys import ParsedKey, draw, hash_key
 from mailboxes.models import ApiKey, Identity, Tenant
 from mailboxes.scopes import Scope, allowed_at
 from mailboxes.statuses import KeyLevel, TenantMode
 
 REDRAWS: Final = 3
+MOST_LIVE_KEYS: Final = 100
+"""Keys of a tenant that are neither revoked nor expired (REST contract, section 7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,7 @@ class NewKey:
     secret: str = field(repr=False)
 
 
+@transaction.atomic
 def create_key(
     *,
     name: str,
@@ -38,12 +44,14 @@ def create_key(
     """Make a key as wide as its owner: an identity's, a tenant's, or the platform's.
 
     Without ``permissions`` it holds every scope of its level. Joins the caller's
-    transaction. Raises InvalidRequest when a scope is above the level, or the list is
-    empty (REST contract, section 1.1).
+    transaction, if there is one. Raises InvalidRequest when a scope is above the level,
+    or the list is empty (REST contract, section 1.1); KeyLimitReached.
     """
     owner = identity.tenant if identity is not None else tenant
     level = _level(owner, identity)
-    granted = _granted(level, permissions)
+    granted = grantable(
+        level, allowed_at(level) if permissions is None else permissions
+    )
     mode = TenantMode(owner.mode) if owner is not None else TenantMode.LIVE
     row = ApiKey(
         id=new_id("key"),
@@ -56,6 +64,8 @@ def create_key(
         expires_at=expires_at,
         created_by_key_id=created_by_key_id,
     )
+    if owner is not None:
+        _take_place(owner.id)
     return NewKey(row, _insert(row, mode).text)
 
 
@@ -65,17 +75,16 @@ def _level(tenant: Tenant | None, identity: Identity | None) -> KeyLevel:
     return KeyLevel.TENANT if tenant is not None else KeyLevel.PLATFORM
 
 
-def _granted(level: KeyLevel, permissions: Iterable[Scope] | None) -> list[str]:
-    allowed = allowed_at(level)
-    wanted = allowed if permissions is None else frozenset(permissions)
-    if not wanted:
-        raise InvalidRequest.at("permissions", "Name at least one permission.")
-    if above := sorted(str(scope) for scope in wanted - allowed):
-        raise InvalidRequest(
-            f"A key of level {level} cannot hold {', '.join(above)}.",
-            details={"reason": "permission_not_allowed_for_level"},
+def _take_place(tenant_id: str) -> None:
+    """Let one transaction at a time add a key to a tenant that has room for it."""
+    Tenant.objects.select_for_update(no_key=True).get(id=tenant_id)
+    alive = Q(expires_at=None) | Q(expires_at__gt=database_now())
+    found = ApiKey.objects.filter(alive, tenant_id=tenant_id, revoked_at=None)
+    if found.count() >= MOST_LIVE_KEYS:
+        raise KeyLimitReached(
+            f"The tenant has {MOST_LIVE_KEYS} live keys, the most it may have.",
+            details={"limit": MOST_LIVE_KEYS},
         )
-    return sorted(str(scope) for scope in wanted)
 
 
 def _insert(row: ApiKey, mode: TenantMode) -> ParsedKey:

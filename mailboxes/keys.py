@@ -9,7 +9,6 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 from mailboxes.statuses import TenantMode
@@ -20,8 +19,8 @@ KEY_PATTERN: Final = re.compile(
 )
 LOOKUP_BITS: Final = 60
 SECRET_BYTES: Final = 32
-_DUMMY: Final = "0" * 64
-NEVER: Final = datetime.min.replace(tzinfo=UTC)
+NOBODY: Final = "0" * 64
+"""What stands for a hash that is not there: no secret is known to have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,6 @@ class ParsedKey:
     lookup: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredHashes:
-    """What a row knows of its secrets: at most two, the second for a while."""
-
-    current: str = field(repr=False)
-    previous: str | None = field(default=None, repr=False)
-    previous_until: datetime | None = None
-
-
 def parse(text: str) -> ParsedKey | None:
     """Return the parts of a key, or None if it does not have the form of one."""
     if (match := KEY_PATTERN.fullmatch(text)) is None:
@@ -49,9 +39,12 @@ def parse(text: str) -> ParsedKey | None:
     return ParsedKey(text, TenantMode(match["mode"]), match["lookup"])
 
 
-def draw(mode: TenantMode) -> ParsedKey:
-    """Return a new random key: 60 bits of lookup, 32 bytes of secret."""
-    lookup = _digits(secrets.randbits(LOOKUP_BITS), 12)
+def draw(mode: TenantMode, *, lookup: str | None = None) -> ParsedKey:
+    """Return a new random key: 60 bits of lookup, 32 bytes of secret.
+
+    A key that is rotated keeps its ``lookup``.
+    """
+    lookup = lookup or _digits(secrets.randbits(LOOKUP_BITS), 12)
     secret = _digits(int.from_bytes(secrets.token_bytes(SECRET_BYTES)), 52)
     return ParsedKey(f"pmk_{mode}_{lookup}_{secret}", mode, lookup)
 
@@ -61,21 +54,16 @@ def hash_key(pepper: bytes, text: str) -> str:
     return hmac.new(pepper, text.encode(), hashlib.sha256).hexdigest()
 
 
-def matches(
-    pepper: bytes, text: str, *, stored: StoredHashes | None, now: datetime
-) -> bool:
-    """Tell whether this is the secret of the row, in time that does not depend on it.
+def matches(pepper: bytes, text: str, *, current: str, previous: str) -> bool:
+    """Tell whether this is one of two secrets, in time that does not depend on it.
 
-    Without a row the same work is done against a dummy, so that an unknown lookup
-    cannot be told from a wrong secret.
+    One MAC and two comparisons, always: a hash that is not there is ``NOBODY``, so that
+    an unknown lookup cannot be told from a wrong secret.
     """
     digest = bytes.fromhex(hash_key(pepper, text))
-    known = stored or StoredHashes(_DUMMY)
-    is_current = hmac.compare_digest(digest, bytes.fromhex(known.current))
-    is_previous = hmac.compare_digest(digest, bytes.fromhex(known.previous or _DUMMY))
-    until = known.previous_until
-    is_previous = is_previous and until is not None and now < until
-    return stored is not None and (is_current or is_previous)
+    is_current = hmac.compare_digest(digest, bytes.fromhex(current))
+    is_previous = hmac.compare_digest(digest, bytes.fromhex(previous))
+    return is_current or is_previous
 
 
 def _digits(number: int, width: int) -> str:

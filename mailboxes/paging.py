@@ -20,7 +20,7 @@ from mailboxes.statuses import KeyPurpose
 M = TypeVar("M", bound=Model)
 
 NEWEST_FIRST: Final = ("-created_at", "-id")
-_PAGING: Final = frozenset({"limit", "cursor"})
+_PAGING: Final = frozenset({"limit", "messages_limit", "cursor"})
 
 
 def page_of(

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-Policy = dict[str, Any]
+from pydantic import ValidationError
 
-MOST_RECIPIENTS: Final = 49
-"""No policy goes above this: one provider slot stays free for a journal copy."""
+from mailboxes.policy_fields import MOST_RECIPIENTS, PolicyFields
+
+Policy = dict[str, Any]
 
 BUILT_IN: Final[Mapping[str, Any]] = {
     "identity_daily_send_cap": 500,
@@ -48,43 +49,14 @@ def effective_policy(*overrides: Mapping[str, Any]) -> Policy:
     return merged
 
 
-WORDS: Final[Mapping[str, frozenset[str]]] = {
-    "large_attachments": frozenset({"refuse", "link"}),
-    "ai_disclosure.mode": frozenset({"none", "footer", "header"}),
-}
-"""Fields that hold one of a few words."""
-
-
 def check(overrides: Mapping[str, Any]) -> None:
-    """Raise ValueError that names the first field which is unknown or mistyped."""
-    _check_layer(overrides, BUILT_IN, "")
-
-
-def _check_layer(
-    overrides: Mapping[str, Any], known: Mapping[str, Any], prefix: str
-) -> None:
-    for name, value in overrides.items():
-        path = f"{prefix}{name}"
-        if name not in known:
-            raise ValueError(f"has the unknown field {path}")
-        if value is None:
-            continue
-        if isinstance(known[name], Mapping) and isinstance(value, Mapping):
-            _check_layer(value, known[name], f"{path}.")
-        elif not _fits(value, known[name]) or (
-            path in WORDS and value not in WORDS[path]
-        ):
-            raise ValueError(f"has a wrong value for {path}")
-
-
-def _fits(value: Any, default: Any) -> bool:
-    """Tell whether a value is of its default's kind, and no negative number."""
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(default, bool) and isinstance(value, bool)
-    if isinstance(default, str):
-        return isinstance(value, str)
-    wanted = float if isinstance(default, float) else int
-    return isinstance(value, int | wanted) and value >= 0
+    """Raise ValueError that names the first field which is unknown or out of range."""
+    try:
+        PolicyFields.model_validate(overrides)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"has a wrong name or value at {path}") from None
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Policy:

@@ -4,31 +4,17 @@ All of it joins the caller's transaction. Whoever runs it twice finds what the f
 run made.
 """
 
-import re
-from typing import ClassVar, Final
+from collections.abc import Mapping
 
-from django.db import IntegrityError, transaction
-
-from core.clock import database_now
 from core.errors import PylotaError
-from core.ids import new_id
-from mailboxes.models import Address, Identity, Mailbox, Tenant
-from mailboxes.statuses import (
-    AddressRole,
-    AddressStatus,
-    IdentityStatus,
-    TenantMode,
-)
-from mailboxes.usernames import check_username, fold
-
-_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,31}")
-
-
-class SlugInvalid(PylotaError):
-    """The name of a tenant is 2 to 32 of a-z 0-9 -, not first a dash."""
-
-    code = "invalid_request"
-    status = 400
+from mailboxes.address_rules import KEPT_DAYS, SendingDomain
+from mailboxes.address_services import add_address, promote_address
+from mailboxes.address_sweeps import activate_addresses
+from mailboxes.identity_rules import NewIdentity
+from mailboxes.identity_services import create_identity, hold_names
+from mailboxes.models import Address, Identity, Tenant
+from mailboxes.statuses import IdentityStatus, TenantMode
+from mailboxes.tenant_services import NewTenant, SlugTaken, make_tenant
 
 
 class ModeFixed(PylotaError):
@@ -38,142 +24,61 @@ class ModeFixed(PylotaError):
     status = 400
 
 
-class _Taken(PylotaError):
-    status: ClassVar[int] = 409
-    fix = "Choose another value."
-
-
-class SuffixTaken(_Taken):
-    """Another tenant's addresses would look the same."""
-
-    code = "suffix_taken"
-
-
-class UsernameTaken(_Taken):
-    """Another identity of the tenant has a name that looks the same."""
-
-    code = "username_taken"
-
-
-class AddressTaken(_Taken):
-    """Somebody has, or had, this address."""
-
-    code = "address_taken"
-
-
 def ensure_tenant(slug: str, *, mode: TenantMode) -> Tenant:
     """Return the tenant of this name, made if there is none; addresses end in .slug.
 
-    Raises SlugInvalid, ModeFixed if it exists in the other mode, SuffixTaken.
+    Raises ModeFixed if it exists in the other mode, and the refusals of ``make_tenant``
+    but SlugTaken: whoever has the slug is the tenant.
     """
-    if not _SLUG.fullmatch(slug):
-        raise SlugInvalid("a tenant's name is 2 to 32 of a-z 0-9 -, not first a dash")
-    suffix = f".{slug}"
-    try:
-        with transaction.atomic():
-            tenant, _ = Tenant.objects.get_or_create(
-                slug=slug,
-                defaults={
-                    "id": new_id("ten"),
-                    "name": slug,
-                    "mode": mode,
-                    "address_suffix": suffix,
-                    "suffix_fold": fold(suffix),
-                },
-            )
-    except IntegrityError as error:
-        raise SuffixTaken(f"{slug} looks like the name of another tenant") from error
+    tenant = Tenant.objects.filter(slug=slug).first()
+    if tenant is None:
+        try:
+            tenant = make_tenant(NewTenant(slug=slug, name=slug, mode=mode))
+        except SlugTaken:
+            tenant = Tenant.objects.get(slug=slug)  # made in this very moment
     if tenant.mode != mode:
         raise ModeFixed(f"tenant {slug} exists, and its mode is {tenant.mode}")
     return tenant
 
 
 def ensure_identity(
-    tenant: Tenant, username: str, *, owner_name: str, owner_email: str
+    tenant: Tenant,
+    username: str,
+    *,
+    owner: Mapping[str, str],
+    platform: SendingDomain,
 ) -> Identity:
     """Return the tenant's identity of this name, made if there is none.
 
-    A new one has an owner, so that it may send, and its one-writer row. Raises the
-    refusals of ``check_username`` and UsernameTaken.
+    A new one has an owner (``name`` and ``email``), so that it may send, its one-writer
+    row and its address on the platform's domain. Raises the refusals of
+    ``create_identity``.
     """
-    name = check_username(username, suffix=tenant.address_suffix)
+    hold_names(tenant.id)
+    name = username.lower()
     live = Identity.objects.filter(tenant=tenant).exclude(status=IdentityStatus.DELETED)
-    found = live.filter(username=name).first()
-    if found is not None:
+    if (found := live.filter(username=name).first()) is not None:
         return found
-    if fold(name) in {fold(other) for other in live.values_list("username", flat=True)}:
-        raise UsernameTaken(f"{name} looks like the name of another identity")
-    identity = Identity.objects.create(
-        id=new_id("idn"),
-        tenant=tenant,
-        username=name,
-        display_name=name.replace(".", " ").replace("_", " ").title(),
-        owner_name=owner_name,
-        owner_email=owner_email,
-    )
-    Mailbox.objects.create(identity=identity, tenant=tenant)
-    return identity
-
-
-def ensure_platform_address(
-    identity: Identity, *, domain_id: str, name: str
-) -> Address:
-    """Return the identity's one address on the platform's domain, for life.
-
-    ``name`` is the domain's. It is primary as long as no other address is. Raises
-    AddressTaken if the address was somebody else's.
-    """
-    local_part = identity.username + identity.tenant.address_suffix
-    return _ensure_address(identity, local_part, domain_id=domain_id, name=name)
+    shown = name.replace(".", " ").replace("_", " ").title()
+    wanted = NewIdentity(username, {"display_name": shown, "owner": owner})
+    return create_identity(tenant, wanted, platform=platform)
 
 
 def ensure_primary_address(
-    identity: Identity, *, domain_id: str, name: str, is_ready: bool
+    identity: Identity, *, domain: SendingDomain, platform: SendingDomain
 ) -> Address:
     """Return the identity's address on its own domain, primary once that is ready.
 
-    The address that was primary goes on as an alias. Until the domain is ready the
-    address is a pending alias. Raises AddressTaken.
+    Until then it is pending. Raises the refusals of ``add_address`` and
+    ``promote_address``.
     """
-    address = _ensure_address(
-        identity, identity.username, domain_id=domain_id, name=name, is_ready=is_ready
+    own = Address.objects.filter(identity=identity, domain_id=domain.id)
+    address = own.filter(local_part=identity.username).first() or add_address(
+        identity.id, identity.username, domain=domain
     )
-    if is_ready and address.role != AddressRole.PRIMARY:
-        Address.objects.filter(identity=identity, role=AddressRole.PRIMARY).update(
-            role=AddressRole.ALIAS
-        )
-        Address.objects.filter(id=address.id).update(
-            role=AddressRole.PRIMARY, status=AddressStatus.ACTIVE
-        )
-        address.refresh_from_db()
-    return address
-
-
-def _ensure_address(
-    identity: Identity,
-    local_part: str,
-    *,
-    domain_id: str,
-    name: str,
-    is_ready: bool = True,
-) -> Address:
-    full = f"{local_part}@{name}"
-    found = Address.objects.filter(address=full).first()
-    if found is not None:
-        if found.identity_id != identity.id or found.status == AddressStatus.RETIRED:
-            raise AddressTaken(f"{full} is taken")
-        return found
-    has_primary = Address.objects.filter(
-        identity=identity, role=AddressRole.PRIMARY
-    ).exists()
-    return Address.objects.create(
-        id=new_id("adr"),
-        address=full,
-        local_part=local_part,
-        domain_id=domain_id,
-        tenant_id=identity.tenant_id,
-        identity=identity,
-        role=AddressRole.ALIAS if has_primary else AddressRole.PRIMARY,
-        status=AddressStatus.ACTIVE if is_ready else AddressStatus.PENDING,
-        created_at=database_now(),
+    if not domain.is_ready:
+        return address
+    activate_addresses(domain)
+    return promote_address(
+        address, domain=domain, platform_id=platform.id, after_days=KEPT_DAYS
     )

@@ -2,69 +2,83 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from django.db.models import QuerySet
 
 from core import clock
 from core.database import fetch_one
-from core.errors import IdentityNotFound
+from core.errors import IdentityNotFound, TenantNotFound
+from core.hashing import address_hash
 from core.ids import is_id
 from mailboxes.callers import Caller
-from mailboxes.keys import StoredHashes
-from mailboxes.models import ApiKey, Identity
+from mailboxes.errors import AddressNotFound
+from mailboxes.keys import NOBODY
+from mailboxes.models import Address, AddressTombstone, ApiKey, Identity, Tenant
 from mailboxes.scopes import effective
-from mailboxes.statuses import KeyLevel, TenantMode
+from mailboxes.statuses import IdentityStatus, KeyLevel, TenantMode
 
 _KEY_BY_LOOKUP: Final = """
-SELECT k.id, k.name, k.level, k.mode, k.tenant_id, k.identity_id, k.permissions,
-       k.hash, k.prev_hash, k.prev_expires_at, k.expires_at, k.revoked_at,
-       k.last_used_at, t.status, clock_timestamp()
-  FROM api_keys k
+SELECT COALESCE(k.id, ''), COALESCE(k.name, ''), COALESCE(k.level, ''),
+       COALESCE(k.mode, ''), k.tenant_id, k.identity_id,
+       COALESCE(k.permissions, '[]'::jsonb), COALESCE(k.hash, %(nobody)s),
+       CASE WHEN k.prev_expires_at > clock.now THEN k.prev_hash ELSE %(nobody)s END,
+       k.revoked_at IS NOT NULL, COALESCE(k.expires_at <= clock.now, FALSE),
+       COALESCE(k.last_used_at <= clock.now - interval '1 minute', TRUE), t.status
+  FROM (SELECT clock_timestamp() + %(offset)s AS now) AS clock
+  LEFT JOIN api_keys k ON k.lookup = %(lookup)s
   LEFT JOIN tenants t ON t.id = k.tenant_id
- WHERE k.lookup = %(lookup)s
 """
+"""One row, whether the key is there or not: reading one takes time as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A row of ``api_keys`` and its tenant's status, as of one instant."""
+    """A row of ``api_keys`` and its tenant's status, judged by the database's clock.
 
-    caller: Caller
-    hashes: StoredHashes
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
+    Nothing is made of it before the secret is proved, and a key that is not there looks
+    like one: so a wrong secret takes as long as an unknown key.
+    """
+
+    key_id: str
+    name: str
+    level: str
+    mode: str
+    tenant_id: str | None
+    identity_id: str | None
+    permissions: str
+    hash: str
+    previous_hash: str
+    is_revoked: bool
+    has_expired: bool
+    is_use_due: bool
     tenant_status: str | None
-    read_at: datetime
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether this is a key, not what stands for one that is not there."""
+        return self.key_id != ""
+
+    def caller(self) -> Caller:
+        """Return who calls with this key."""
+        level = KeyLevel(self.level)
+        return Caller(
+            key_id=self.key_id,
+            name=self.name,
+            level=level,
+            mode=TenantMode(self.mode),
+            tenant_id=self.tenant_id,
+            identity_id=self.identity_id,
+            scopes=effective(level, json.loads(self.permissions)),
+        )
 
 
-def key_by_lookup(lookup: str) -> StoredKey | None:
+def key_by_lookup(lookup: str) -> StoredKey:
     """Return the key of this lookup, read now: a revocation counts at once."""
-    row = fetch_one(_KEY_BY_LOOKUP, {"lookup": lookup})
-    if row is None:
-        return None
-    key_id, name, level, mode, tenant_id, identity_id, permissions, *rest = row
-    current, previous, previous_until, expires, revoked, used, status, now = rest
-    caller = Caller(
-        key_id=key_id,
-        name=name,
-        level=KeyLevel(level),
-        mode=TenantMode(mode),
-        tenant_id=tenant_id,
-        identity_id=identity_id,
-        scopes=effective(KeyLevel(level), json.loads(permissions)),
-    )
-    return StoredKey(
-        caller=caller,
-        hashes=StoredHashes(current, previous, previous_until),
-        expires_at=expires,
-        revoked_at=revoked,
-        last_used_at=used,
-        tenant_status=status,
-        read_at=now + clock.offset,
-    )
+    parameters = {"lookup": lookup, "nobody": NOBODY, "offset": clock.offset}
+    row = fetch_one(_KEY_BY_LOOKUP, parameters)
+    assert row is not None  # noqa: S101  the statement gives one row, always
+    return StoredKey(*row)
 
 
 def key_of(caller: Caller) -> ApiKey:
@@ -90,3 +104,42 @@ def identity_in_reach(identity_id: str, *, caller: Caller) -> Identity:
     if found is None:
         raise IdentityNotFound("No such identity.")
     return found
+
+
+def tenant_in_reach(tenant_id: str, *, caller: Caller) -> Tenant:
+    """Return one tenant; raises TenantNotFound alike for missing and foreign."""
+    found = None
+    if is_id(tenant_id, "ten") and caller.tenant_id in (None, tenant_id):
+        found = Tenant.objects.filter(id=tenant_id).first()
+    if found is None:
+        raise TenantNotFound("No such tenant.")
+    return found
+
+
+def live_identity_in_reach(identity_id: str, *, caller: Caller) -> Identity:
+    """Return an identity that may be written to; one being deleted is not there."""
+    identity = identity_in_reach(identity_id, caller=caller)
+    if identity.status in (IdentityStatus.DELETING, IdentityStatus.DELETED):
+        raise IdentityNotFound("No such identity.")
+    return identity
+
+
+def address_in_reach(address_id: str, *, identity: Identity) -> Address:
+    """Return an address of an identity; raises AddressNotFound alike for any other."""
+    found = None
+    if is_id(address_id, "adr"):
+        found = Address.objects.filter(id=address_id, identity=identity).first()
+    if found is None:
+        raise AddressNotFound("No such address.")
+    return found
+
+
+def identity_behind(address: str) -> str | None:
+    """Return whose a normalised address is, or was before its identity was deleted."""
+    living = Address.objects.filter(address=address).values_list(
+        "identity_id", flat=True
+    )
+    if (found := living.first()) is not None:
+        return found
+    buried = AddressTombstone.objects.filter(address_hash=address_hash(address))
+    return buried.values_list("identity_id", flat=True).first()

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import structlog
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from core.clock import database_now
 from core.database import execute, fetch_all, fetch_one
+from core.errors import IdentityNotFound
 from core.ids import new_id
-from mailboxes.models import AuditRow, Identity, Mailbox, Tenant
+from mailboxes.models import AuditRow, Identity, Mailbox
 from mailboxes.statuses import (
     EventOwner,
     IdentityStatus,
     PauseReason,
     Severity,
-    TenantStatus,
 )
 
 API_VERSION = "2026-10-01"
@@ -51,6 +52,34 @@ def lock_mailbox(identity_id: str) -> bool:
     )
 
 
+def lock_identity(identity_id: str) -> Identity:
+    """Lock the mailbox of an identity that may still be changed, and read it then.
+
+    Joins the caller's transaction. Raises IdentityNotFound once it is being deleted:
+    writes to it find nothing.
+    """
+    lock_mailbox(identity_id)
+    gone = (IdentityStatus.DELETING, IdentityStatus.DELETED)
+    found = Identity.objects.filter(id=identity_id).exclude(status__in=gone).first()
+    if found is None:
+        raise IdentityNotFound("No such identity.")
+    return found
+
+
+def lock_mailboxes(tenant_id: str) -> list[str]:
+    """Lock every mailbox of a tenant, sorted by id; return their ids.
+
+    For what stops or resumes a whole tenant: the one transaction that takes many of
+    these rows takes all of them, and before anything else.
+    """
+    rows = fetch_all(
+        "SELECT identity_id FROM mailbox_state WHERE tenant_id = %(tenant)s"
+        " ORDER BY identity_id FOR NO KEY UPDATE",
+        {"tenant": tenant_id},
+    )
+    return [identity_id for (identity_id,) in rows]
+
+
 def publish(
     events: Sequence[NewEvent], *, tenant_id: str, identity_id: str, now: datetime
 ) -> None:
@@ -68,37 +97,100 @@ def publish(
     )
     assert row is not None  # noqa: S101  the caller holds this row
     first = row[0] - len(events)
-    ids = [event.id or new_id("evt") for event in events]
-    payloads = [
-        {
-            "id": ids[n],
-            "type": event.type,
+    place = _Place(EventOwner.MAILBOX, identity_id, tenant_id, identity_id)
+    _store([_Numbered(e, place, first + n) for n, e in enumerate(events)], now=now)
+
+
+def publish_to_each(
+    events: Mapping[str, NewEvent], *, tenant_id: str, now: datetime
+) -> None:
+    """Store one event for each of many mailboxes, by identity, in two statements.
+
+    Joins the caller's transaction, which holds the rows of all of them.
+    """
+    rows = fetch_all(
+        "UPDATE mailbox_state SET next_event_seq = next_event_seq + 1"
+        " WHERE identity_id = ANY(%(identities)s)"
+        " RETURNING identity_id, next_event_seq",
+        {"identities": list(events)},
+    )
+    numbered = [
+        _Numbered(events[one], _Place(EventOwner.MAILBOX, one, tenant_id, one), seq - 1)
+        for one, seq in rows
+    ]
+    _store(numbered, now=now)
+
+
+def publish_of_tenant(event: NewEvent, *, tenant_id: str, now: datetime) -> None:
+    """Store an event of a tenant as a whole, with no ``sequence`` for clients.
+
+    It is numbered by the tenant's own counter all the same, so that no two rows are one
+    (REST contract, section 5.1). Joins the caller's transaction, and locks the tenant's
+    row.
+    """
+    row = fetch_one(
+        "UPDATE tenants SET next_event_seq = next_event_seq + 1"
+        " WHERE id = %(tenant)s RETURNING next_event_seq",
+        {"tenant": tenant_id},
+    )
+    assert row is not None  # noqa: S101  tenants are never deleted
+    place = _Place(EventOwner.PLATFORM, tenant_id, tenant_id, None)
+    _store([_Numbered(event, place, row[0] - 1)], now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Whose sequence an event counts in, and whom it tells of."""
+
+    owner: EventOwner
+    owner_id: str
+    tenant_id: str
+    identity_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """An event with its number."""
+
+    event: NewEvent
+    place: _Place
+    seq: int
+
+    def payload(self, event_id: str, *, now: datetime) -> dict[str, Any]:
+        """Return the envelope that clients get (REST contract, section 5.1)."""
+        has_sequence = self.place.owner != EventOwner.PLATFORM
+        return {
+            "id": event_id,
+            "type": self.event.type,
             "api_version": API_VERSION,
             "occurred_at": render_instant(now),
-            "tenant_id": tenant_id,
-            "identity_id": identity_id,
-            "sequence": first + n,
-            "data": dict(event.data),
+            "tenant_id": self.place.tenant_id,
+            "identity_id": self.place.identity_id,
+            "sequence": self.seq if has_sequence else None,
+            "data": dict(self.event.data),
         }
-        for n, event in enumerate(events)
-    ]
+
+
+def _store(events: Sequence[_Numbered], *, now: datetime) -> None:
+    ids = [one.event.id or new_id("evt") for one in events]
+    payloads = [one.payload(ids[n], now=now) for n, one in enumerate(events)]
     execute(
         "INSERT INTO events (id, tenant_id, identity_id, owner_kind, owner_id, seq,"
         " type, payload, occurred_at)"
-        " SELECT e.id, %(tenant)s, %(identity)s, %(owner)s, %(owner_id)s, e.seq,"
-        " e.type, e.payload, %(now)s FROM unnest(%(ids)s::text[], %(seqs)s::bigint[],"
-        " %(types)s::text[], %(payloads)s::jsonb[]) AS e (id, seq, type, payload)"
+        " SELECT e.*, %(now)s FROM unnest(%(ids)s::text[], %(tenants)s::text[],"
+        " %(identities)s::text[], %(owners)s::text[], %(owner_ids)s::text[],"
+        " %(seqs)s::bigint[], %(types)s::text[], %(payloads)s::jsonb[]) AS e"
         " ON CONFLICT (id) DO NOTHING",
         {
-            "tenant": tenant_id,
-            "identity": identity_id,
-            "owner": str(EventOwner.MAILBOX),
-            "owner_id": identity_id,
-            "now": now,
             "ids": ids,
-            "seqs": list(range(first, first + len(events))),
-            "types": [event.type for event in events],
+            "tenants": [one.place.tenant_id for one in events],
+            "identities": [one.place.identity_id for one in events],
+            "owners": [str(one.place.owner) for one in events],
+            "owner_ids": [one.place.owner_id for one in events],
+            "seqs": [one.seq for one in events],
+            "types": [one.event.type for one in events],
             "payloads": [Jsonb(payload) for payload in payloads],
+            "now": now,
         },
     )
 
@@ -120,7 +212,11 @@ def audit(
     actor_user_id: str | None = None,
     request_id: str | None = None,
 ) -> None:
-    """Write who did what; joins the caller's transaction. No actor means the system."""
+    """Write who did what; joins the caller's transaction. No actor means the system.
+
+    Without ``request_id`` it is the one that this thread's log lines carry, if any.
+    """
+    at_hand = structlog.contextvars.get_contextvars().get("request_id")
     AuditRow.objects.create(
         id=new_id("aud"),
         tenant_id=tenant_id,
@@ -130,7 +226,7 @@ def audit(
         details=dict(details) if details is not None else None,
         actor_key_id=actor_key_id,
         actor_user_id=actor_user_id,
-        request_id=request_id,
+        request_id=request_id or at_hand,
     )
 
 
@@ -160,42 +256,12 @@ def raise_alert(
     )
 
 
-@transaction.atomic(durable=True)
-def suspend_tenant(tenant_id: str, *, actor_key_id: str | None = None) -> int:
-    """Suspend a tenant and pause every active identity of it; return how many.
-
-    The one transaction that takes many mailbox rows: all of them first, sorted by id.
-    Suspending twice changes nothing.
-    """
-    fetch_all(
-        "SELECT 1 FROM mailbox_state WHERE tenant_id = %(tenant)s"
-        " ORDER BY identity_id FOR NO KEY UPDATE",
-        {"tenant": tenant_id},
-    )
-    now = database_now()
-    suspended = Tenant.objects.filter(id=tenant_id, status=TenantStatus.ACTIVE).update(
-        status=TenantStatus.SUSPENDED, suspended_at=now, updated_at=now
-    )
-    if not suspended:
-        return 0
-    active = Identity.objects.filter(tenant_id=tenant_id, status=IdentityStatus.ACTIVE)
-    paused = sorted(active.values_list("id", flat=True))
-    for identity_id in paused:
-        _pause(identity_id, tenant_id, reason=PauseReason.TENANT_SUSPENDED, now=now)
-    audit(
-        "tenant.suspend",
-        tenant_id=tenant_id,
-        target_type="tenant",
-        target_id=tenant_id,
-        details={"identities_paused": len(paused)},
-        actor_key_id=actor_key_id,
-    )
-    return len(paused)
-
-
-@transaction.atomic(durable=True)
+@transaction.atomic
 def pause_identity(identity_id: str, *, actor_key_id: str | None = None) -> bool:
-    """Pause an active identity by hand; tell whether anything changed."""
+    """Pause an active identity by hand; tell whether anything changed.
+
+    Joins the caller's transaction, if there is one.
+    """
     lock_mailbox(identity_id)
     now = database_now()
     tenant_id = Mailbox.objects.values_list("tenant_id", flat=True).get(pk=identity_id)

@@ -101,6 +101,8 @@ INBOUND_STATUSES = frozenset(
     }
 )
 OUTBOUND_STATUSES = frozenset(MessageStatus) - INBOUND_STATUSES
+UNSEEN = INBOUND_STATUSES - {MessageStatus.RECEIVED}
+"""Mail that nobody is shown: for every reader it is not there (mailboxes, 3.4)."""
 
 
 class MessageKind(TextChoices):

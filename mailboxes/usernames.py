@@ -1,7 +1,8 @@
-"""Which user names an identity may have (pure; mailboxes, section 2.3)."""
+"""Which names an identity and its addresses may have (pure; mailboxes, section 2.3)."""
 
 import re
 import unicodedata
+from collections.abc import Collection
 from typing import ClassVar, Final
 
 from core.errors import PylotaError
@@ -19,10 +20,21 @@ RESERVED_WITHOUT_SUFFIX: Final = frozenset(
     ftp
     """.split()  # noqa: SIM905  as above
 )
-_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,23}")
+_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _RESERVED_FORM: Final = re.compile(r"(owner-|pm-).*|.*-request")
-_LOOKS_LIKE: Final = str.maketrans({"m": "rn", "0": "o", "1": "l", "|": "l"})
-"""The ASCII part of the prototypes of UTS #39; other letters are refused anyway."""
+_LOOKS_LIKE: Final = str.maketrans(
+    {"m": "rn", "0": "o", "1": "l", "|": "l"}
+    | dict(zip("аеорсухѕіјԁһӏԛԝѵкь", "aeopcyxsijdhlqwvkb", strict=True))
+    | dict(zip("αορνυιγκσıɑɡȷℓ", "aopvuiykoiagjl", strict=True))
+)
+"""Prototypes of UTS #39 that are ASCII; letters beyond ASCII are refused anyway."""
+_IGNORABLE: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Default_Ignorable_Code_Point of Unicode: characters that show nothing."""
+USERNAME_LIMIT: Final = 24
 LOCAL_PART_LIMIT: Final = 40
 
 
@@ -59,11 +71,19 @@ def fold(name: str) -> str:
     """Return the form in which names that look alike are equal."""
     folded = unicodedata.normalize("NFD", name.casefold())
     for _ in range(3):
-        again = unicodedata.normalize("NFD", folded.translate(_LOOKS_LIKE)).lower()
+        shown = _IGNORABLE.sub("", folded)
+        plain = "".join(map(_prototype, shown)).translate(_LOOKS_LIKE)
+        again = unicodedata.normalize("NFD", plain).lower()
         if again == folded:
             break
         folded = again
     return folded
+
+
+def _prototype(character: str) -> str:
+    """Return the ASCII that a letter is a mere variant of: full-width, bold, italic."""
+    plain = unicodedata.normalize("NFKD", character)
+    return plain if plain.isascii() else character
 
 
 def check_username(name: str, *, suffix: str) -> str:
@@ -71,19 +91,45 @@ def check_username(name: str, *, suffix: str) -> str:
 
     ``suffix`` is the tenant's address suffix, which makes the local part.
     """
-    lowered = name.lower()
     reserved = RESERVED if suffix else RESERVED | RESERVED_WITHOUT_SUFFIX
+    lowered = _checked(name, reserved, limit=USERNAME_LIMIT)
+    if len(lowered + suffix) > LOCAL_PART_LIMIT:
+        raise LocalPartTooLong(f"{lowered}{suffix} is over {LOCAL_PART_LIMIT} long")
+    return lowered
+
+
+def check_local_part(name: str) -> str:
+    """Return the lower-case local part of an address on a tenant's own domain.
+
+    Raises the first reason to refuse it.
+    """
+    return _checked(name, RESERVED, limit=LOCAL_PART_LIMIT)
+
+
+def _checked(name: str, reserved: Collection[str], *, limit: int) -> str:
+    lowered = name.lower()
     if fold(name) in {fold(word) for word in reserved}:
         raise AddressReserved(f"{name} is reserved, or looks like a reserved name")
     if not name.isascii():
-        raise UsernameUnsupported("a user name is made of ASCII letters and digits")
-    if not _FORM.fullmatch(lowered) or ".." in lowered or lowered.endswith("."):
+        raise _beyond_ascii(name)
+    is_plain = _FORM.fullmatch(lowered) and ".." not in lowered
+    if not is_plain or lowered.endswith(".") or len(lowered) > limit:
         raise UsernameInvalid(
-            "a user name is 1 to 24 of a-z 0-9 . _ - and begins with a letter or "
+            f"a name is 1 to {limit} of a-z 0-9 . _ - and begins with a letter or "
             "digit, without two dots in a row or one at the end"
         )
     if _RESERVED_FORM.fullmatch(lowered):
         raise AddressReserved(f"{name} is kept for the service's own mail")
-    if len(lowered + suffix) > LOCAL_PART_LIMIT:
-        raise LocalPartTooLong(f"{lowered}{suffix} is over {LOCAL_PART_LIMIT} long")
     return lowered
+
+
+def _beyond_ascii(name: str) -> PylotaError:
+    """Return why a name beyond ASCII is refused: it misleads, or is not supported."""
+    letters = [letter for letter in name if letter.isalpha()]
+    scripts = {unicodedata.name(letter, "").split(" ")[0] for letter in letters}
+    is_rtl = any(
+        unicodedata.bidirectional(c) in ("R", "AL", "RLO", "RLE", "RLI") for c in name
+    )
+    if len(scripts) > 1 or is_rtl:
+        return AddressReserved("this name mixes scripts, or reads from the right")
+    return UsernameUnsupported("a name is made of ASCII letters and digits")

@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from core.addresses import normalize
-from core.errors import (
-    AddressInvalid,
-    AddressUnsupported,
-    FieldError,
-    MessageNotFound,
-    ThreadNotFound,
-)
+from core.addresses import normalize_at
+from core.errors import MessageNotFound, ThreadNotFound
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
 from mailboxes.policy import max_recipients
@@ -29,7 +23,7 @@ from mailboxes.threading import (
     parent_of,
 )
 from outbound.draft import Draft
-from outbound.errors import AutoReplyNotAllowed, LoopDetected, TooManyRecipients, placed
+from outbound.errors import AutoReplyNotAllowed, LoopDetected, TooManyRecipients
 from outbound.loops import AutoReplyFacts, auto_reply_fault, is_loop, next_hop
 from outbound.plan import AnsweredFacts, PlannedRecipient
 
@@ -73,7 +67,7 @@ def answer_parties(draft: Draft) -> Iterator[PlannedRecipient]:
         (RecipientField.CC, found.cc),
     ):
         for index, party in enumerate(parties):
-            address = reachable(party.address, f"{field}[{index}]")
+            address = normalize_at(party.address, f"{field}[{index}]")
             yield PlannedRecipient(address, _clean_name(party), field)
 
 
@@ -84,16 +78,6 @@ def _check_named(message: AnsweredMessage, *, limit: int) -> None:
             f"The message that is answered names {count} parties; {limit} is the most.",
             details={"limit": limit},
         )
-
-
-def reachable(raw: str, path: str) -> str:
-    """Return an address in its normal form; a refusal names the place."""
-    try:
-        return normalize(raw)
-    except (AddressInvalid, AddressUnsupported) as refusal:
-        message = f"{refusal.detail[:1].upper()}{refusal.detail[1:]}."
-        named = type(refusal)(message)
-        raise placed(named, FieldError(path, message)) from None
 
 
 def loops_and_automatic_replies(draft: Draft) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from core.addresses import domain_of
+from core.addresses import domain_of, normalize_at
 from core.errors import FieldError, IdentityNotFound, InvalidRequest
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
@@ -18,7 +18,7 @@ from mailboxes.statuses import (
     TenantMode,
     TenantStatus,
 )
-from outbound.answering import ANSWERS, answer_parties, reachable
+from outbound.answering import ANSWERS, answer_parties
 from outbound.draft import Draft
 from outbound.errors import (
     DomainNotReady,
@@ -180,7 +180,7 @@ def _requested(draft: Draft) -> Iterator[PlannedRecipient]:
             name = wanted.name or None
             if name is not None and (fault := display_name_fault(name)) is not None:
                 raise InvalidRequest.at(f"{path}.name", f"The name {fault}.")
-            yield PlannedRecipient(reachable(wanted.address, path), name, field)
+            yield PlannedRecipient(normalize_at(wanted.address, path), name, field)
 
 
 def _transport_fault(sender: OwnAddress, kind: MessageKind) -> str | None:

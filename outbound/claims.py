@@ -27,7 +27,7 @@ from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
 from outbound.compose import rfc_message_id_of
-from outbound.departure import Depart, departure
+from outbound.departure import Depart, Stop, departure
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Sender, sender_of
@@ -134,6 +134,9 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     if state.retry_at is not None and state.retry_at > now:
         return None  # a late copy of an old ring is no retry
     sender = sender_of(message)
+    if sender is None:
+        turn_away(message, state, Stop("identity_deleted"), now=now)
+        return None
     way = departure(sender.facts)
     if not isinstance(way, Depart):
         turn_away(message, state, way, now=now)

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.errors import FieldError, InvalidRequest
 from core.text import header_fault
+from mailboxes.labels import LABEL, LABELS_LIMIT
 from mailboxes.statuses import Operation
 from outbound.answering import carried_count
 from outbound.draft import Draft
@@ -21,9 +22,7 @@ from outbound.requests import AttachmentInput
 
 SUBJECT_LIMIT: Final = 998
 FILES_LIMIT: Final = 32
-LABELS_LIMIT: Final = 64
 METADATA_KEYS, METADATA_BYTES = 16, 512
-LABEL: Final = re.compile(r"[a-z0-9][a-z0-9_:-]{0,63}")
 MEDIA_TYPE: Final = re.compile(
     r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}"
 )

@@ -109,6 +109,14 @@ class AttachmentGone(AttachmentNotFound):
     fix = "Forward with include_attachments false, or attach the files yourself."
 
 
+class RawExpired(PylotaError):
+    """The bytes of a message are no longer kept; the message itself is."""
+
+    code = "raw_expired"
+    status = 410
+    fix = "Read the message without its raw form; these bytes are gone for good."
+
+
 class HeaderNotAllowed(PylotaError):
     """A custom header that callers may not set."""
 

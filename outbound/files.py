@@ -1,4 +1,4 @@
-"""The bytes of attachments: for a key that reaches them, or for a signed link."""
+"""The bytes of attachments and messages: for a key, an attachment's for a link too."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,19 +7,16 @@ from core import objects
 from core.clock import database_now
 from core.ids import is_id
 from mailboxes.keyring_services import verifying_key
-from mailboxes.models import Attachment
-from mailboxes.statuses import IdentityStatus, KeyPurpose, MessageStatus
-from outbound.errors import AttachmentNotFound
+from mailboxes.mail_selectors import message_among, seen_messages
+from mailboxes.models import Attachment, Identity
+from mailboxes.statuses import UNSEEN, IdentityStatus, KeyPurpose
+from outbound.errors import AttachmentNotFound, RawExpired
 from outbound.links import read_link
 
-UNSEEN: Final = (
-    MessageStatus.QUARANTINED,
-    MessageStatus.THROTTLED,
-    MessageStatus.HIDDEN,
-)
 GONE: Final = (IdentityStatus.DELETING, IdentityStatus.DELETED)
 """A link is held by others: nobody takes it back when its mailbox is being erased."""
 OPAQUE: Final = "application/octet-stream"
+RFC822: Final = "message/rfc822"
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -27,6 +24,8 @@ _SIGNATURES: Final = (
     (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
+SERVED_TYPES: Final = (OPAQUE, *dict.fromkeys(kind for _, kind in _SIGNATURES))
+"""The types that a file is handed out as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ def attachment_of(identity_id: str, message_id: str, attachment_id: str) -> Serv
             message__identity_id=identity_id,
         )
         .exclude(message__status__in=UNSEEN)
-        .exclude(message__identity__status__in=GONE)
         .exclude(scan_status="infected")
         .first()
     )
@@ -63,6 +61,22 @@ def attachment_of(identity_id: str, message_id: str, attachment_id: str) -> Serv
     return ServedFile(found.filename or "file", safe_type(content), content)
 
 
+def raw_of(identity_id: str, message_id: str) -> ServedFile:
+    """Return a message as it was sent, but for Bcc, or as it came in.
+
+    Raises MessageNotFound, RawExpired once the bytes are gone, ObjectStoreAway.
+    """
+    known = seen_messages(identity_id).only("raw_key", "public_id")
+    message = message_among(known, message_id)
+    if message.raw_key is None:
+        raise RawExpired("The raw form of this message is no longer kept.")
+    try:
+        content = objects.get(message.raw_key)
+    except objects.ObjectMissing:
+        raise RawExpired("The raw form of this message is no longer kept.") from None
+    return ServedFile(f"{message.public_id}.eml", RFC822, content)
+
+
 def linked_file(token: str) -> ServedFile:
     """Return the file that a signed link is good for.
 
@@ -73,9 +87,13 @@ def linked_file(token: str) -> ServedFile:
     target = read_link(
         token, key_of=lambda kid: verifying_key(KeyPurpose.LINK, kid, now=now), now=now
     )
-    if target is None:
+    if target is None or _is_leaving(target.identity_id):
         raise AttachmentNotFound("No such attachment.")
     return attachment_of(target.identity_id, target.message_id, target.attachment_id)
+
+
+def _is_leaving(identity_id: str) -> bool:
+    return Identity.objects.filter(id=identity_id, status__in=GONE).exists()
 
 
 def safe_type(content: bytes) -> str:

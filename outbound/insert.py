@@ -23,16 +23,23 @@ from outbound.serializers import Json, people, person, reply_to_of
 
 SNIPPET: Final = 240
 
-_NEW_THREAD: Final = """
+_MAY_SEND: Final = """
+  EXISTS (SELECT 1 FROM identities i JOIN tenants t ON t.id = i.tenant_id
+           WHERE i.id = %(identity)s::varchar
+             AND i.status = 'active' AND t.status = 'active')
+"""
+"""Asked again under the mailbox's lock: a pause or a suspension may have come since."""
+_NEW_THREAD: Final = f"""
 WITH thread AS (
   INSERT INTO threads (id, tenant_id, identity_id, seq, subject, first_at, last_at,
                        last_outbound_at, message_count, participants,
                        reply_from_address)
-  VALUES (%(thread)s, %(tenant)s, %(identity)s, %(seq)s, %(subject)s, %(now)s, %(now)s,
-          %(now)s, 1, %(participants)s, %(from_address)s)
+  SELECT %(thread)s, %(tenant)s, %(identity)s, %(seq)s, %(subject)s, %(now)s, %(now)s,
+         %(now)s, 1, %(participants)s, %(from_address)s
+   WHERE {_MAY_SEND}
   RETURNING pk
 """
-_KNOWN_THREAD: Final = """
+_KNOWN_THREAD: Final = f"""
 WITH thread AS (
   UPDATE threads
      SET last_at = greatest(last_at, %(now)s), last_outbound_at = %(now)s,
@@ -42,9 +49,9 @@ WITH thread AS (
          -- nothing is on its way when everybody was set aside
          lock_owner = CASE WHEN %(status)s = 'queued' THEN lock_owner END,
          lock_until = CASE WHEN %(status)s = 'queued' THEN lock_until END
-   WHERE pk = %(thread_pk)s
+   WHERE pk = %(thread_pk)s AND {_MAY_SEND}
   RETURNING pk
-"""
+"""  # noqa: S608  constants only
 _REST: Final = f"""
 ), message AS (
   INSERT INTO messages (id, tenant_id, identity_id, thread_pk, direction, status, kind,
@@ -128,10 +135,11 @@ def insert_send(
     cap_day: date | None,
     now: datetime,
 ) -> bool:
-    """Write every row of a send; tell whether the key was free or had expired.
+    """Write every row of a send; tell whether it was possible.
 
-    False means that a live ledger row stands: the rows must be rolled back. Joins the
-    caller's transaction, which holds the mailbox row.
+    False means that a live ledger row stands, or that identity or tenant may no longer
+    send: the rows must be rolled back. Joins the caller's transaction, which holds the
+    mailbox row.
     """
     row = fetch_one(
         _INTO_NEW if plan.thread.key is None else _INTO_KNOWN,

@@ -61,10 +61,16 @@ def waiting(message_id: str) -> Waiting | None:
     return Waiting(domain=row[0], needs_slot=row[1] != TenantMode.TEST)
 
 
-def sender_of(message: Message) -> Sender:
-    """Read identity, tenant and domain as they are now; joins the caller's."""
+def sender_of(message: Message) -> Sender | None:
+    """Read identity, tenant and domain as they are now; joins the caller's.
+
+    None when the address is gone: it goes with its identity alone.
+    """
     identity = Identity.objects.select_related("tenant").get(pk=message.identity_id)
-    address = Address.objects.select_related("domain").get(address=message.from_address)
+    found = Address.objects.select_related("domain").filter(identity=identity)
+    address = found.filter(address=message.from_address).first()
+    if address is None:
+        return None
     transport = Transport(address.domain.transport)
     relay = _relay(address.domain) if transport == Transport.SMTP else None
     policy = effective_policy(settings.PM_DEFAULT_POLICY, identity.tenant.policy)

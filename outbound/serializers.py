@@ -38,10 +38,11 @@ class MessageFacts:
     labels: Sequence[str]
     metadata: Mapping[str, str]
     kind: str
+    trust: Json | None
     rfc_message_id: str | None
     in_reply_to: str | None
     provider_message_id: str | None
-    deliveries: Sequence[Json]
+    deliveries: Sequence[Json] | None
     flags: Sequence[str]
 
 
@@ -69,11 +70,11 @@ def render_message(facts: MessageFacts) -> Json:
         "labels": list(facts.labels),
         "metadata": dict(facts.metadata),
         "kind": facts.kind,
-        "trust": None,
+        "trust": facts.trust,
         "rfc_message_id": facts.rfc_message_id,
         "in_reply_to": facts.in_reply_to,
         "provider_message_id": facts.provider_message_id,
-        "deliveries": list(facts.deliveries),
+        "deliveries": None if facts.deliveries is None else list(facts.deliveries),
         "flags": list(facts.flags),
     }
 
@@ -112,6 +113,7 @@ def accepted_message(plan: SendPlan, *, rfc_message_id: str, now: datetime) -> J
             labels=sorted(plan.labels),
             metadata=plan.metadata,
             kind=plan.kind,
+            trust=None,
             rfc_message_id=rfc_message_id,
             in_reply_to=plan.in_reply_to,
             provider_message_id=None,

@@ -21,7 +21,7 @@ from django.db import (
 
 from core import clock
 from core.database import AWAY, fetch_one, sqlstate
-from core.errors import Unavailable
+from core.errors import IdentityNotFound, Unavailable
 from core.points import reach
 from mailboxes.models import Thread
 from mailboxes.services import NewEvent, publish
@@ -113,13 +113,27 @@ def accept(
                 collisions += 1
                 if (earlier := ledger.find_replay(slot)) is not None:
                     return earlier
+                if (stopped := _stopped(plan)) is not None:
+                    return stopped
     raise Unavailable("The mailbox is busy.", details={"reason": "mailbox_busy"})
+
+
+def _stopped(plan: SendPlan) -> Stale | None:
+    """Return that the policy must judge anew: it would not let this sender send now."""
+    row = fetch_one(
+        "SELECT s.next_thread_seq FROM mailbox_state s"
+        " JOIN identities i ON i.id = s.identity_id"
+        " JOIN tenants t ON t.id = i.tenant_id"
+        " WHERE i.id = %(identity)s AND (i.status <> 'active' OR t.status <> 'active')",
+        {"identity": plan.identity_id},
+    )
+    return Stale(row[0]) if row is not None else None
 
 
 def _try(
     plan: SendPlan, composed: ComposedMessage, slot: Slot
 ) -> dict[str, object] | Stale | Busy | None:
-    """Insert, or tell why not: None for a live key, or what another transaction did."""
+    """Insert, or tell why not: None for a live key, or what others did meanwhile."""
     try:
         return _insert(plan, composed, slot)
     except (IntegrityError, OperationalError) as error:
@@ -132,7 +146,10 @@ def _try(
 def _insert(
     plan: SendPlan, composed: ComposedMessage, slot: Slot
 ) -> dict[str, object] | Stale | Busy | None:
-    """Return the answer once every row stands; None if the key has a live row."""
+    """Return the answer once every row stands; None if the key has a live row.
+
+    Or if identity or tenant was stopped since the policy was asked.
+    """
     seq, now = _lock_mailbox(plan)
     if isinstance(seq, Stale):
         return seq
@@ -171,7 +188,8 @@ def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
     """Lock the mailbox row, and return the thread's number and the instant of now.
 
     A new thread whose number stands in a Reply-To has to get that number; another send
-    may have taken it.
+    may have taken it. Raises IdentityNotFound when the mailbox has just been closed:
+    asked of this row itself, since the statement sees others as before its wait.
     """
     wanted = plan.thread.seq if plan.thread.key is None else None
     row = fetch_one(
@@ -179,7 +197,7 @@ def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
         "UPDATE mailbox_state SET next_thread_seq = CASE"
         " WHEN %(wanted)s::bigint IS NULL THEN next_thread_seq + %(step)s"
         " ELSE greatest(next_thread_seq, %(wanted)s::bigint) + 1 END"
-        " WHERE identity_id = %(identity)s"
+        " WHERE identity_id = %(identity)s AND NOT is_closed"
         " RETURNING next_thread_seq, clock_timestamp()",
         {
             "identity": plan.identity_id,
@@ -187,7 +205,8 @@ def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
             "step": 1 if plan.thread.key is None else 0,
         },
     )
-    assert row is not None  # noqa: S101  every identity has its mailbox row
+    if row is None:
+        raise IdentityNotFound("No such identity.")
     following, now = row[0], clock.to_milliseconds(row[1] + clock.offset)
     if plan.thread.key is not None:
         return following, now

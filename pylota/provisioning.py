@@ -10,13 +10,13 @@ from django.db import transaction
 from core.clock import database_now
 from domains.models import Domain
 from domains.relay import RelaySettings
+from domains.selectors import seen_by_addresses, tenant_domain
 from domains.services import ensure_platform_domain, ensure_relay_domain
-from domains.statuses import READY
+from mailboxes.address_rules import SendingDomain
 from mailboxes.key_services import create_key
 from mailboxes.models import Address, Identity
 from mailboxes.provisioning import (
     ensure_identity,
-    ensure_platform_address,
     ensure_primary_address,
     ensure_tenant,
 )
@@ -56,21 +56,22 @@ def provision(
     With a domain, the identity's primary address is on it; it is taken as proved in
     the local environment only. Raises the refusals of each part.
     """
-    platform = ensure_platform_domain()
+    domain = ensure_platform_domain()
+    platform = seen_by_addresses(domain)
     owner = ensure_tenant(tenant, mode=mode)
     open_account(owner.id)
     identity = ensure_identity(
         owner,
         username,
-        owner_name=OWNER_NAME,
-        owner_email=f"postmaster@{settings.PM_PLATFORM_DOMAIN}",
+        owner={
+            "name": OWNER_NAME,
+            "email": f"postmaster@{settings.PM_PLATFORM_DOMAIN}",
+        },
+        platform=platform,
     )
-    address = ensure_platform_address(
-        identity, domain_id=platform.id, name=platform.name
-    )
-    domain = platform
+    address = identity.addresses.get(domain=domain)
     if own_domain is not None:
-        domain, address = _own_domain(identity, own_domain)
+        domain, address = _own_domain(identity, own_domain, platform)
     made = create_key(name=f"provision {identity.username}", tenant=owner)
     return Provisioned(
         tenant_id=owner.id,
@@ -82,17 +83,14 @@ def provision(
     )
 
 
-def _own_domain(identity: Identity, wanted: RelayDomain) -> tuple[Domain, Address]:
+def _own_domain(
+    identity: Identity, wanted: RelayDomain, platform: SendingDomain
+) -> tuple[Domain, Address]:
     domain = ensure_relay_domain(
         identity.tenant_id, wanted.name, wanted.relay, proved=settings.LOCAL
     )
-    address = ensure_primary_address(
-        identity,
-        domain_id=domain.id,
-        name=domain.name,
-        is_ready=domain.state in READY,
-    )
-    return domain, address
+    seen = tenant_domain(domain.id, tenant_id=identity.tenant_id)
+    return domain, ensure_primary_address(identity, domain=seen, platform=platform)
 
 
 @transaction.atomic(durable=True)

@@ -1,56 +1,89 @@
 """Every route on one screen."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
+from rest_framework.views import APIView
 
+from mailboxes.api.addresses import (
+    AddressesView,
+    AddressView,
+    PromoteView,
+    RetireView,
+)
+from mailboxes.api.audit import AuditEventsView
+from mailboxes.api.identities import (
+    IdentitiesView,
+    IdentityView,
+    LookupView,
+    TenantIdentitiesView,
+)
 from mailboxes.api.keyring import RotateSigningKeyView
-from outbound.answer_views import ForwardView, ReplyAllView, ReplyView
-from outbound.file_views import AttachmentView, LinkView
-from outbound.views import AttemptsView, MessagesView, MessageView
-from pylota.api.views import HealthView, MeView, OpenApiView
+from mailboxes.api.keys import KeysView, KeyView, MeView, RotateKeyView
+from mailboxes.api.policies import PolicyView
+from mailboxes.api.tenants import TenantsView, TenantView
+from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
+from outbound.api.files import AttachmentView, LinkView, RawView
+from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
+from outbound.api.threads import ThreadsView, ThreadView
+from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
+from suppressions.api.lists import SendListEntryView, SendListView
+from suppressions.api.suppressions import SuppressionsView, SuppressionView
 
-v1: list[URLPattern | URLResolver] = [
-    path("me", MeView.as_view(), name="me"),
-    path(
-        "identities/<str:identity_id>/messages", MessagesView.as_view(), name="messages"
+IDENTITY: Final = "identities/<str:identity_id>"
+MESSAGE: Final = f"{IDENTITY}/messages/<str:message_id>"
+TENANT: Final = "tenants/<str:tenant_id>"
+
+ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
+    ("me", MeView, "me"),
+    ("keys", KeysView, "keys"),
+    ("keys/<str:key_id>", KeyView, "key"),
+    ("keys/<str:key_id>/rotate", RotateKeyView, "key-rotate"),
+    ("tenants", TenantsView, "tenants"),
+    (TENANT, TenantView, "tenant"),
+    (f"{TENANT}/policy", PolicyView, "tenant-policy"),
+    (f"{TENANT}/identities", TenantIdentitiesView, "tenant-identities"),
+    (f"{TENANT}/suppressions", SuppressionsView, "suppressions"),
+    # a local part may hold a slash
+    (f"{TENANT}/suppressions/<path:address>", SuppressionView, "suppression"),
+    (f"{TENANT}/lists/<str:direction>/<str:kind>", SendListView, "list"),
+    (
+        f"{TENANT}/lists/<str:direction>/<str:kind>/<path:entry>",
+        SendListEntryView,
+        "list-entry",
     ),
-    path(
-        "identities/<str:identity_id>/messages/<str:message_id>",
-        MessageView.as_view(),
-        name="message",
+    ("identities", IdentitiesView, "identities"),
+    ("identities/lookup", LookupView, "identity-lookup"),
+    (IDENTITY, IdentityView, "identity"),
+    (f"{IDENTITY}/addresses", AddressesView, "addresses"),
+    (f"{IDENTITY}/addresses/<str:address_id>", AddressView, "address"),
+    (f"{IDENTITY}/addresses/<str:address_id>/promote", PromoteView, "address-promote"),
+    (f"{IDENTITY}/addresses/<str:address_id>/retire", RetireView, "address-retire"),
+    (f"{IDENTITY}/threads", ThreadsView, "threads"),
+    (f"{IDENTITY}/threads/<str:thread_id>", ThreadView, "thread"),
+    (f"{IDENTITY}/messages", MessagesView, "messages"),
+    (MESSAGE, MessageView, "message"),
+    (f"{MESSAGE}/reply", ReplyView, "message-reply"),
+    (f"{MESSAGE}/reply-all", ReplyAllView, "message-reply-all"),
+    (f"{MESSAGE}/forward", ForwardView, "message-forward"),
+    (f"{MESSAGE}/resolve", ResolveView, "message-resolve"),
+    (f"{MESSAGE}/attempts", AttemptsView, "message-attempts"),
+    (f"{MESSAGE}/raw", RawView, "message-raw"),
+    (
+        f"{MESSAGE}/attachments/<str:attachment_id>",
+        AttachmentView,
+        "message-attachment",
     ),
-    path(
-        "identities/<str:identity_id>/messages/<str:message_id>/attempts",
-        AttemptsView.as_view(),
-        name="message-attempts",
-    ),
-    path(
-        "identities/<str:identity_id>/messages/<str:message_id>/reply",
-        ReplyView.as_view(),
-        name="message-reply",
-    ),
-    path(
-        "identities/<str:identity_id>/messages/<str:message_id>/reply-all",
-        ReplyAllView.as_view(),
-        name="message-reply-all",
-    ),
-    path(
-        "identities/<str:identity_id>/messages/<str:message_id>/forward",
-        ForwardView.as_view(),
-        name="message-forward",
-    ),
-    path(
-        "identities/<str:identity_id>/messages/<str:message_id>"
-        "/attachments/<str:attachment_id>",
-        AttachmentView.as_view(),
-        name="message-attachment",
-    ),
-    path(
-        "platform/keys/<str:purpose>/rotate",
-        RotateSigningKeyView.as_view(),
-        name="signing-key-rotate",
-    ),
+    ("audit-events", AuditEventsView, "audit-events"),
+    ("platform/keys/<str:purpose>/rotate", RotateSigningKeyView, "signing-key-rotate"),
+)
+"""Every route of ``/v1`` that takes a key: its path, its view and its name."""
+
+v1: list[URLPattern] = [
+    path(route, view.as_view(), name=name) for route, view, name in ROUTES
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -7,11 +7,16 @@ from datetime import datetime
 from hashlib import sha256
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
 from ulid import ULID
 
+from core.addresses import hint
 from core.database import fetch_all
-from core.hashing import address_hash
-from mailboxes.services import NewEvent
+from core.errors import InvalidRequest, SuppressionNotFound
+from core.hashing import address_hash, pseudonym
+from mailboxes.services import NewEvent, audit, publish_of_tenant
+from suppressions.models import Suppression
 from suppressions.statuses import SuppressionReason
 
 
@@ -21,13 +26,14 @@ class NewSuppression:
 
     address: str
     reason: SuppressionReason
+    note: str | None = None
 
 
 def suppress(
     wanted: Sequence[NewSuppression],
     *,
     tenant_id: str,
-    source_message_id: str,
+    source_message_id: str | None,
     now: datetime,
 ) -> list[NewEvent]:
     """Suppress addresses for good, and return the events to publish.
@@ -42,10 +48,10 @@ def suppress(
         return []
     inserted = fetch_all(
         "INSERT INTO suppressions (tenant_id, address_hash, address_hint, reason,"
-        " source_message_id, created_at)"
-        " SELECT %(tenant)s, s.hash, s.hint, s.reason, %(source)s, %(now)s"
-        " FROM unnest(%(hashes)s::text[], %(hints)s::text[], %(reasons)s::text[])"
-        " AS s (hash, hint, reason)"
+        " note, source_message_id, created_at)"
+        " SELECT %(tenant)s, s.*, %(source)s, %(now)s"
+        " FROM unnest(%(hashes)s::text[], %(hints)s::text[], %(reasons)s::text[],"
+        " %(notes)s::text[]) AS s"
         " ON CONFLICT (tenant_id, address_hash) DO NOTHING"
         " RETURNING address_hash, address_hint, reason",
         {
@@ -55,6 +61,7 @@ def suppress(
             "hashes": [digest for digest, _ in rows],
             "hints": [hint(new.address) for _, new in rows],
             "reasons": [str(new.reason) for _, new in rows],
+            "notes": [new.note for _, new in rows],
         },
     )
     return [
@@ -71,10 +78,61 @@ def suppress(
     ]
 
 
-def hint(address: str) -> str:
-    """Return an address masked for display: ``j***@example.com``."""
-    local, _, domain = address.rpartition("@")
-    return f"{local[:1]}***@{domain}"
+def suppress_by_hand(
+    wanted: NewSuppression, *, tenant_id: str, actor_key_id: str, now: datetime
+) -> tuple[Suppression, bool]:
+    """Suppress an address because a client says so; return its row, and if it is new.
+
+    Joins the caller's transaction. The event is the tenant's: no mailbox is its cause.
+    """
+    found = _rows_of(wanted.address, tenant_id)
+    events: list[NewEvent] = []
+    while (row := found.first()) is None:  # again only if it was just lifted
+        events = suppress(
+            [wanted], tenant_id=tenant_id, source_message_id=None, now=now
+        )
+    for event in events:
+        publish_of_tenant(event, tenant_id=tenant_id, now=now)
+        _audit("suppression.create", wanted.address, row, actor_key_id)
+    return row, bool(events)
+
+
+@transaction.atomic(durable=True)
+def lift(
+    address: str, *, tenant_id: str, confirms_complaint: bool, actor_key_id: str
+) -> None:
+    """Let an address be written to again.
+
+    Raises SuppressionNotFound; and InvalidRequest for a complaint, unless the caller
+    says that it means it.
+    """
+    row = _rows_of(address, tenant_id).select_for_update(no_key=True).first()
+    if row is None:
+        raise SuppressionNotFound("This address is not suppressed.")
+    if row.reason == SuppressionReason.COMPLAINT and not confirms_complaint:
+        raise InvalidRequest.at(
+            "confirm_complaint_removal",
+            "Somebody complained about mail to this address: say true to lift it.",
+        )
+    row.delete()
+    _audit("suppression.delete", address, row, actor_key_id)
+
+
+def _rows_of(address: str, tenant_id: str) -> QuerySet[Suppression]:
+    return Suppression.objects.filter(
+        tenant_id=tenant_id, address_hash=address_hash(address)
+    )
+
+
+def _audit(action: str, address: str, row: Suppression, actor_key_id: str) -> None:
+    audit(
+        action,
+        tenant_id=row.tenant_id,
+        target_type="suppression",
+        target_id=pseudonym(address),
+        details={"reason": row.reason},
+        actor_key_id=actor_key_id,
+    )
 
 
 def _event_id(tenant_id: str, digest: str, created_at: datetime) -> str:

@@ -1,6 +1,7 @@
 """Every route is in the table of access, and in the description."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -31,10 +32,11 @@ def test_every_call_of_v1_says_what_it_needs() -> None:
     assert calls() == set(ACCESS)
 
 
-def test_no_rule_asks_for_a_level_that_cannot_hold_its_scope() -> None:
+def test_no_rule_asks_for_a_level_that_cannot_hold_its_scopes() -> None:
     for rule in ACCESS.values():
         assert rule.levels
-        assert rule.scope is None or rule.levels <= LEVELS[rule.scope]
+        for scope in rule.scopes:
+            assert rule.levels <= LEVELS[scope]
 
 
 def test_only_the_named_routes_are_public() -> None:
@@ -47,7 +49,7 @@ def test_only_the_named_routes_are_public() -> None:
 def test_every_call_is_described_with_its_refusals(call: tuple[str, str]) -> None:
     name, verb = call
     routes = {p.name: str(p.pattern) for p in v1 if isinstance(p, URLPattern)}
-    path = "/v1/" + routes[name].replace("<str:", "{").replace(">", "}")
+    path = "/v1/" + re.sub("<(?:str|path):(.+?)>", r"{\1}", routes[name])
 
     operation = describe()["paths"][path][verb.lower()]
 

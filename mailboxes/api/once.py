@@ -35,10 +35,15 @@ KEY_HEADER: Final = OpenApiParameter(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call is answered with when it succeeds."""
+    """What a call is answered with when it succeeds.
+
+    ``kept`` is remembered in the body's place when that shows mail: none of it is
+    stored a second time, and whoever repeats the call has it read again.
+    """
 
     body: dict[str, Any]
     status: int = 201
+    kept: dict[str, Any] | None = None
 
 
 def answer_once(
@@ -47,12 +52,14 @@ def answer_once(
     do: Callable[[F], Answer],
     *,
     reach: Callable[[], object] = lambda: None,
+    again: Callable[[dict[str, Any]], dict[str, Any]] = lambda kept: kept,
 ) -> Response:
     """Do what a POST asks for in one transaction, or give the answer it had before.
 
     ``do`` joins the transaction and may raise any refusal: then nothing is kept.
     ``reach`` raises when the path is out of the key's reach: such a path is not there,
-    whatever else is wrong with the request.
+    whatever else is wrong with the request. ``again`` makes the first answer of what
+    was kept of it.
     """
     try:
         key = optional_key(request.META.get(HEADER))
@@ -67,11 +74,12 @@ def answer_once(
         place = _place(request, key, body)
         hold_place(place)
         if (earlier := find_answer(place)) is not None:
-            replayed = Response(earlier.body, status=earlier.status)
+            replayed = Response(again(earlier.body), status=earlier.status)
             replayed["Idempotent-Replayed"] = "true"
             return replayed
         answer = do(asked)
-        remember(place, status=answer.status, body=answer.body)
+        kept = answer.body if answer.kept is None else answer.kept
+        remember(place, status=answer.status, body=kept)
     return _response(answer)
 
 

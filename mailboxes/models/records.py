@@ -76,6 +76,7 @@ class AuditRow(models.Model):
             models.Index(
                 fields=["action", "target_id", "created_at"], name="audit_by_target"
             ),
+            models.Index(fields=["created_at", "id"], name="audit_by_time"),
         ]
 
     def __str__(self) -> str:

@@ -37,6 +37,7 @@ class Tenant(models.Model):
     policy = models.JSONField(default=dict, db_default={})
     policy_ceilings = models.JSONField(default=dict, db_default={})
     policy_version = models.IntegerField(db_default=0)
+    next_event_seq = models.BigIntegerField(db_default=1)
     created_at = created_at()
     updated_at = updated_at()
 
@@ -129,7 +130,8 @@ class Identity(models.Model):
 class Mailbox(models.Model):
     """The one-writer row of an identity's mail: whoever changes it locks this first.
 
-    Its counters number threads and events; they never go back.
+    Its counters number threads and events; they never go back. It is closed by the
+    deletion of its identity: no send is accepted after that.
     """
 
     identity = models.OneToOneField(
@@ -138,6 +140,7 @@ class Mailbox(models.Model):
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+")
     next_thread_seq = models.BigIntegerField(db_default=1)
     next_event_seq = models.BigIntegerField(db_default=1)
+    is_closed = models.BooleanField(db_default=False)
 
     class Meta:
         db_table = "mailbox_state"

@@ -19,7 +19,6 @@ from mailboxes.statuses import TenantStatus
 from pylota.api.buckets import count_failure
 
 KNOWN_TENANT_STATUSES = (None, TenantStatus.ACTIVE, TenantStatus.SUSPENDED)
-USED_AGAIN_AFTER_SECONDS = 60
 
 _used: contextvars.ContextVar[str | None] = contextvars.ContextVar("used", default=None)
 
@@ -30,10 +29,12 @@ class KeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Caller, Caller]:
         """Return the caller; raises Unauthenticated, KeyRevoked or KeyExpired."""
         try:
-            caller = recognise(request.META.get("HTTP_AUTHORIZATION", ""))
+            key = recognise(request.META.get("HTTP_AUTHORIZATION", ""))
         except (Unauthenticated, KeyRevoked, KeyExpired):
             count_failure(request.META.get("REMOTE_ADDR", ""))
             raise
+        _used.set(key.key_id if key.is_use_due else None)
+        caller = key.caller()
         structlog.contextvars.bind_contextvars(
             key_id=caller.key_id,
             tenant_id=caller.tenant_id,
@@ -46,8 +47,8 @@ class KeyAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-def recognise(header: str) -> Caller:
-    """Return the caller that an ``Authorization`` header proves.
+def recognise(header: str) -> StoredKey:
+    """Return the key whose secret an ``Authorization`` header holds.
 
     One indexed read, uncached, so that a revocation counts at once. That a key was
     revoked, or has ended, is said only to whoever holds its secret.
@@ -58,37 +59,27 @@ def recognise(header: str) -> Caller:
         raise Unauthenticated("No usable API key.")
     stored = key_by_lookup(parsed.lookup)
     _prove(parsed, stored)
-    assert stored is not None  # noqa: S101  _prove refuses a missing row
     _check_alive(stored)
-    _note_use(stored)
-    return stored.caller
+    return stored
 
 
-def _prove(parsed: keys.ParsedKey, stored: StoredKey | None) -> None:
+def _prove(parsed: keys.ParsedKey, stored: StoredKey) -> None:
     proved = keys.matches(
         settings.PM_KEY_PEPPER,
         parsed.text,
-        stored=stored.hashes if stored is not None else None,
-        now=stored.read_at if stored is not None else keys.NEVER,
+        current=stored.hash,
+        previous=stored.previous_hash,
     )
-    if not proved or stored is None or stored.caller.mode != parsed.mode:
+    if not proved or not stored.exists or stored.mode != parsed.mode:
         raise Unauthenticated("No usable API key.")
 
 
 def _check_alive(stored: StoredKey) -> None:
-    if stored.revoked_at is not None:
+    is_known = stored.tenant_status in KNOWN_TENANT_STATUSES
+    if stored.is_revoked or not is_known:
         raise KeyRevoked("This key has been revoked.")
-    if stored.tenant_status not in KNOWN_TENANT_STATUSES:
-        raise KeyRevoked("This key has been revoked.")
-    if stored.expires_at is not None and stored.expires_at <= stored.read_at:
+    if stored.has_expired:
         raise KeyExpired("This key has expired.")
-
-
-def _note_use(stored: StoredKey) -> None:
-    last = stored.last_used_at
-    age = (stored.read_at - last).total_seconds() if last is not None else None
-    is_due = age is None or age >= USED_AGAIN_AFTER_SECONDS
-    _used.set(stored.caller.key_id if is_due else None)
 
 
 def _write_last_use(**_: Any) -> None:

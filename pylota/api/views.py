@@ -1,4 +1,4 @@
-"""What belongs to no app: the service's health, its description, the calling key."""
+"""What belongs to no app: the service's health, and its description."""
 
 import functools
 from typing import Any
@@ -10,10 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.views import ApiView
-from mailboxes.callers import caller_of
-from mailboxes.selectors import key_of
-from outbound.serializers import instant
-from pylota.api.schemas import Health, Key
+from pylota.api.schemas import Health
 
 
 class HealthView(ApiView):
@@ -40,31 +37,6 @@ class OpenApiView(ApiView):
     def get(self, request: Request) -> JsonResponse:
         """Return the description."""
         return JsonResponse(describe())
-
-
-class MeView(ApiView):
-    """Shows a key to its holder."""
-
-    @extend_schema(operation_id="me", responses=Key, tags=["keys"])
-    def get(self, request: Request) -> Response:
-        """Return the calling key, without its secret."""
-        caller = caller_of(request)
-        row = key_of(caller)
-        return Response(
-            {
-                "id": row.id,
-                "name": row.name,
-                "level": row.level,
-                "mode": row.mode,
-                "tenant_id": row.tenant_id,
-                "identity_id": row.identity_id,
-                "permissions": sorted(str(scope) for scope in caller.scopes),
-                "expires_at": instant(row.expires_at),
-                "revoked_at": instant(row.revoked_at),
-                "last_used_at": instant(row.last_used_at),
-                "created_at": instant(row.created_at),
-            }
-        )
 
 
 @functools.cache

@@ -63,7 +63,7 @@ def test_a_bug_is_a_500_that_says_nothing_of_it(
     api: ApiClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = Client(raise_request_exception=False)
-    with patch("outbound.views.message_page", side_effect=ValueError("secret words")):
+    with patch("outbound.api.messages.page_of", side_effect=ValueError("secret words")):
         response = client.get(
             api.path, headers={"Authorization": f"Bearer {api.secret}"}
         )

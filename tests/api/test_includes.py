@@ -7,7 +7,7 @@ import pytest
 from core import objects, sanitizing
 from mailboxes.models import Identity, Message, Thread
 from outbound import ledger, stored_html
-from outbound.schemas import MessageWithIncludes
+from outbound.api.schemas import MessageWithIncludes
 from tests.support.answering import received
 from tests.support.api import ApiClient, booking, code_of, paths_of
 from tests.support.mail_reader import modern

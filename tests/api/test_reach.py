@@ -55,7 +55,7 @@ def calls() -> Iterator[tuple[str, str]]:
 
 
 def filled(path: str, ids: dict[str, str]) -> str:
-    return re.sub(r"<str:(\w+)>", lambda m: (ids | OTHERWISE)[m[1]], path)
+    return re.sub(r"<\w+:(\w+)>", lambda m: (ids | OTHERWISE)[m[1]], path)
 
 
 @pytest.fixture

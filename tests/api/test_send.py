@@ -10,8 +10,8 @@ from core.canonical import key_hash
 from core.sealing import Place, sealer
 from delivery.models import Delivery, OutboundState
 from mailboxes.models import Address, Contact, Identity, Label, Message, Thread
+from outbound.api.schemas import AcceptedMessage
 from outbound.models import LedgerEntry
-from outbound.schemas import AcceptedMessage
 from quota.models import Allowance, Hold
 from tests.support.api import ApiClient, booking, code_of, paths_of
 

@@ -1,6 +1,7 @@
-"""What an accepted send costs in statements, and that its context has a time-out."""
+"""What a request costs in statements, and that the context of a send has a time-out."""
 
 import time
+import uuid
 from typing import Any
 
 import psycopg
@@ -8,10 +9,13 @@ import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
+from core.clock import database_now
+from delivery.models import Attempt
 from domains.models import Domain
-from mailboxes.models import Identity
+from mailboxes.models import Identity, Label, Message, Thread
 from outbound import prepare, selectors, send
-from tests.support.answering import named, received, with_file
+from tests.factories import QueuedMessageFactory, ThreadFactory
+from tests.support.answering import counted, named, received, with_file
 from tests.support.api import ApiClient, booking, code_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,6 +50,59 @@ def test_a_reply_takes_two_more(api: ApiClient, identity: Identity) -> None:
     found = statements(reply)
 
     assert len(found) <= 12, "\n".join(found)
+
+
+LISTS = {
+    "threads": 3,
+    "threads/{thread}": 7,
+    "messages": 6,
+    "messages/{message}/attempts": 4,
+}
+"""Statements of each list of a mailbox: however many rows it shows."""
+
+
+def fill(identity: Identity, thread: Thread, mails: int) -> None:
+    """Give the mailbox so many threads, the thread so many messages, and so on."""
+    for _ in range(mails):
+        sent: Message = QueuedMessageFactory.create(thread=thread)
+        with_file(sent)
+        for message in (sent, received(identity)):
+            Label.objects.create(message=message, tenant=message.tenant, label="a")
+            counted(message.thread)
+        first = thread.messages.order_by("key")[0]
+        Attempt.objects.create(
+            message=first,
+            tenant=thread.tenant,
+            n=first.attempts.count() + 1,
+            provider="smtp",
+            claim_token=uuid.uuid4(),
+            claimed_at=database_now(),
+            phase="answered",
+            from_address="",
+        )
+
+
+@pytest.mark.parametrize("route", LISTS)
+def test_a_list_takes_the_same_few_statements_however_long(
+    api: ApiClient, identity: Identity, route: str
+) -> None:
+    thread = ThreadFactory.create(identity=identity, seq=1000)
+    counts, lengths = [], []
+    for mails in (2, 12):
+        fill(identity, thread, mails)
+        first = thread.messages.order_by("key")[0]
+        place = route.format(thread=thread.public_id, message=first.public_id)
+        path = f"/v1/identities/{identity.id}/{place}?"
+        path += "messages_limit=100" if route.endswith("{thread}") else "limit=100"
+        api.get(path)  # warm: the key is marked as used once a minute
+        with CaptureQueriesContext(connection) as captured:
+            body = api.get(path).json()
+        counts.append(len(captured.captured_queries))
+        lengths.append(len(body.get("data") or body["messages"]))
+
+    assert lengths[0] < lengths[1]
+    statements = "\n".join(query["sql"][:200] for query in captured.captured_queries)
+    assert counts == [LISTS[route]] * 2, statements
 
 
 @pytest.mark.parametrize(

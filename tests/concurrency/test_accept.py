@@ -217,8 +217,8 @@ def test_the_bell_rings_after_the_commit_and_for_new_sends_only(
     assert rings == [1]
 
 
-def test_a_suspension_between_look_and_lock_does_not_deadlock(
-    api: ApiClient, sender: Sender
+def test_a_suspension_between_look_and_lock_refuses_and_does_not_deadlock(
+    api: ApiClient, put: list[str]
 ) -> None:
     def suspend() -> None:
         with psycopg.connect(database_url()) as other:
@@ -226,8 +226,11 @@ def test_a_suspension_between_look_and_lock_does_not_deadlock(
 
     points.planted["submit.second_look"] = suspend
 
-    assert api.send(booking()).status_code == 202
-    assert Tenant.objects.get(id=sender.identity.tenant_id).status == "suspended"
+    answer = api.send(booking())
+
+    assert (answer.status_code, code_of(answer)) == (403, "tenant_suspended")
+    assert Tenant.objects.get().status == "suspended"
+    nothing_is_left(put)
 
 
 def test_a_unique_violation_goes_back_to_the_savepoint_and_ends_in_a_503(

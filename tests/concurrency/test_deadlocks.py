@@ -14,7 +14,7 @@ from delivery.models import Delivery
 from delivery.services import apply_event, resolve
 from mailboxes.key_services import create_key
 from mailboxes.models import Message
-from mailboxes.services import suspend_tenant
+from mailboxes.tenant_services import suspend_tenant
 from outbound import claims
 from outbound.alarms import sweep_claims
 from quota.services import sweep_holds

@@ -11,8 +11,9 @@ from delivery.models import Attempt, OutboundState
 from domains.models import Domain
 from domains.statuses import DomainState
 from mailboxes.models import Alert, AuditRow, Identity, Tenant
-from mailboxes.services import pause_identity, suspend_tenant
+from mailboxes.services import pause_identity
 from mailboxes.statuses import MessageStatus
+from mailboxes.tenant_services import suspend_tenant
 from outbound import claims
 from outbound.alarms import sweep_claims
 from outbound.transports.base import (

@@ -196,7 +196,7 @@ def test_a_tenant_needs_a_plain_name(slug: str) -> None:
 def test_a_tenant_that_looks_like_another_is_refused() -> None:
     acme()
 
-    with pytest.raises(CommandError, match="looks like the name of another tenant"):
+    with pytest.raises(CommandError, match="looks like, another tenant"):
         provision("--tenant", "acrne", "--mode", "live", "--identity", "b")
 
 

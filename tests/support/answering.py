@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db.models import Max
+
 from core import objects
 from core.canonical import sha256_hex
 from core.ids import new_id
 from mailboxes.models import Attachment, Message, Thread
-from mailboxes.statuses import Direction, MessageKind, MessageStatus
+from mailboxes.statuses import UNSEEN, Direction, MessageKind, MessageStatus
 from tests.factories import MessageFactory, ThreadFactory
 
 SENT_AT = datetime(2026, 9, 14, 8, 12, tzinfo=UTC)
@@ -36,6 +38,24 @@ def received(identity: Any, thread: Thread | None = None, **changes: Any) -> Mes
         "to_addrs": named("bookings@acme.example"),
     }
     return MessageFactory.create(thread=thread, **(given | changes))
+
+
+def counted(thread: Thread) -> Thread:
+    """Return the thread as ingest leaves it: its columns say what its messages are."""
+    seen = thread.messages.exclude(status__in=UNSEEN).order_by("received_at")
+    times = {
+        way: seen.filter(direction=way).aggregate(at=Max("received_at"))["at"]
+        for way in Direction
+    }
+    Thread.objects.filter(key=thread.key).update(
+        message_count=seen.count(),
+        unread_count=seen.filter(direction=Direction.INBOUND, read=False).count(),
+        last_at=max(at for at in (*times.values(), thread.first_at) if at),
+        last_inbound_at=times[Direction.INBOUND],
+        last_outbound_at=times[Direction.OUTBOUND],
+    )
+    thread.refresh_from_db()
+    return thread
 
 
 def named(*addresses: str) -> list[dict[str, str | None]]:

@@ -1,6 +1,6 @@
 """A stored answer is shown as it was first shown."""
 
-from outbound.field_order import in_order
+from outbound.api.field_order import in_order
 
 
 def test_fields_stand_as_the_description_lists_them_and_unknown_ones_last() -> None:

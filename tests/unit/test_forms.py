@@ -94,6 +94,7 @@ def test_an_instant_is_read_as_utc(text: str) -> None:
         ("after=0001-01-01T00:00:00%2B14:00", "after"),
         ("unknown=1", "unknown"),
         ("limit=1&limit=2", "limit"),
+        ("cursor=c%00", "cursor"),
     ],
 )
 def test_a_wrong_query_is_refused_at_its_parameter(query: str, path: str) -> None:

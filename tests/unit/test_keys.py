@@ -1,14 +1,10 @@
 """The form of API keys, and their comparison."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from mailboxes import keys
-from mailboxes.keys import StoredHashes
 from mailboxes.statuses import TenantMode
 
-NOW = datetime(2026, 11, 2, tzinfo=UTC)
 PEPPER = bytes(32)
 LOOKUP, SECRET = "0" * 12, "z" * 52
 
@@ -55,27 +51,17 @@ def test_the_stored_hash_is_a_keyed_one_of_the_whole_string() -> None:
     assert keys.hash_key(b"\1" * 32, text) != keys.hash_key(PEPPER, text)
 
 
-def test_the_current_secret_matches_and_no_other_does() -> None:
-    mine, other = keys.draw(TenantMode.LIVE).text, keys.draw(TenantMode.LIVE).text
-    stored = StoredHashes(keys.hash_key(PEPPER, mine))
+def test_both_secrets_match_and_no_other_does() -> None:
+    new, old, other = (keys.draw(TenantMode.LIVE).text for _ in range(3))
+    hashes = {
+        "current": keys.hash_key(PEPPER, new),
+        "previous": keys.hash_key(PEPPER, old),
+    }
 
-    assert keys.matches(PEPPER, mine, stored=stored, now=NOW)
-    assert not keys.matches(PEPPER, other, stored=stored, now=NOW)
-    assert not keys.matches(PEPPER, mine, stored=None, now=NOW)
-
-
-@pytest.mark.parametrize(
-    ("until", "accepted"),
-    [(NOW + timedelta(seconds=1), True), (NOW, False), (None, False)],
-)
-def test_the_previous_secret_matches_until_its_overlap_ends(
-    until: datetime | None, accepted: bool
-) -> None:
-    old, new = keys.draw(TenantMode.LIVE).text, keys.draw(TenantMode.LIVE).text
-    stored = StoredHashes(keys.hash_key(PEPPER, new), keys.hash_key(PEPPER, old), until)
-
-    assert keys.matches(PEPPER, new, stored=stored, now=NOW)
-    assert keys.matches(PEPPER, old, stored=stored, now=NOW) is accepted
+    assert keys.matches(PEPPER, new, **hashes)
+    assert keys.matches(PEPPER, old, **hashes)
+    assert not keys.matches(PEPPER, other, **hashes)
+    assert not keys.matches(PEPPER, old, **{**hashes, "previous": keys.NOBODY})
 
 
 def test_a_key_is_not_shown_by_repr() -> None:

@@ -84,6 +84,11 @@ def test_a_policy_of_known_fields_is_taken(overrides: dict[str, Any]) -> None:
         ({"abuse": {"bounce_rate": 0.1}}, "abuse.bounce_rate"),
         ({"ai_disclosure": {"mode": "loud"}}, "ai_disclosure.mode"),
         ({"large_attachments": "links"}, "large_attachments"),
+        ({"max_recipients": 50}, "max_recipients"),
+        ({"link_ttl_hours": 0}, "link_ttl_hours"),
+        ({"retention": {"events_days": 366}}, "retention.events_days"),
+        ({"identity_daily_send_cap": 10**30}, "identity_daily_send_cap"),
+        ({"abuse": {"bounce_rate_pause": 1.1}}, "abuse.bounce_rate_pause"),
     ],
 )
 def test_a_policy_with_a_wrong_field_names_it(

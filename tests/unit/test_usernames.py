@@ -1,12 +1,15 @@
 """User names: plain, not reserved, not alike."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mailboxes.usernames import (
     AddressReserved,
     LocalPartTooLong,
     UsernameInvalid,
     UsernameUnsupported,
+    check_local_part,
     check_username,
     fold,
 )
@@ -56,3 +59,51 @@ def test_a_local_part_over_40_characters_is_refused() -> None:
 
 def test_names_that_look_alike_fold_to_one() -> None:
     assert fold("Modern0") == fold("rnoderno")
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("а" + "dmin", AddressReserved),  # a Cyrillic letter first  # noqa: RUF001
+        ("ａｄｍｉｎ", AddressReserved),  # full width  # noqa: RUF001
+        ("ad\u200bmin", AddressReserved),  # with a space of no width
+        ("𝐫𝐨𝐨𝐭", AddressReserved),  # mathematical bold  # noqa: RUF001
+        ("boоkings", AddressReserved),  # two scripts  # noqa: RUF001
+        ("שלום", AddressReserved),  # reads from the right
+        ("привет", UsernameUnsupported),
+        ("日本", UsernameUnsupported),
+    ],
+)
+def test_a_name_beyond_ascii_says_whether_it_misleads(
+    name: str, refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        check_username(name, suffix=".acme")
+
+
+@given(st.text(max_size=12))
+def test_a_fold_folds_to_itself(name: str) -> None:
+    assert fold(fold(name)) == fold(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("p" * 41, UsernameInvalid),
+        ("postmaster", AddressReserved),
+        ("pm-x", AddressReserved),
+        ("a..b", UsernameInvalid),
+    ],
+)
+def test_a_local_part_keeps_to_the_same_rules(
+    name: str, refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        check_local_part(name)
+
+
+@pytest.mark.parametrize("name", ["Info", "a" * 40])
+def test_on_its_own_domain_a_tenant_has_the_role_names_and_40_characters(
+    name: str,
+) -> None:
+    assert check_local_part(name) == name.lower()

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.schemas import Page
 from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
-from mailboxes.statuses import MessageStatus, Provider
+from mailboxes.statuses import Direction, MessageStatus, Provider
 
 
 class NamedAddress(BaseModel):
@@ -56,7 +56,7 @@ class MessageOut(BaseModel):
     id: str
     thread_id: str
     identity_id: str
-    direction: Literal["inbound", "outbound"]
+    direction: Direction
     status: MessageStatus
     reason: str | None
     from_: NamedAddress | None = Field(alias="from")
@@ -138,7 +138,49 @@ class AttemptOut(BaseModel):
     detail: str | None
 
 
-class AttemptList(BaseModel):
-    """Every attempt of a message, oldest first."""
+class AttemptPage(Page):
+    """Attempts of a message, oldest first."""
 
     data: list[AttemptOut]
+
+
+class Hold(BaseModel):
+    """Why a thread must be kept, until when, and who said so."""
+
+    reason: str
+    until: datetime | None
+    set_by: str | None
+    set_at: datetime
+
+
+class ThreadOut(BaseModel):
+    """A conversation in one mailbox; its labels are those of its messages."""
+
+    id: str
+    subject: str
+    snippet: str = Field(max_length=240, description="Of its newest message.")
+    labels: list[str]
+    archived: bool
+    participants: list[NamedAddress] = Field(max_length=50)
+    message_count: int
+    unread_count: int
+    first_at: datetime
+    last_at: datetime
+    last_inbound_at: datetime | None
+    last_direction: Direction
+    hold: Hold | None = Field(description="Null: threads cannot be held yet.")
+
+
+class ThreadPage(Page):
+    """Threads, the one with the newest message first."""
+
+    data: list[ThreadOut]
+
+
+class ThreadWithMessages(ThreadOut):
+    """A thread and a page of its messages, oldest first."""
+
+    messages: list[MessageWithIncludes]
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the messages that follow; null at the end."
+    )

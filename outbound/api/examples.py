@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiExample
 
+from outbound.api.changes import MessageChanges, Resolution, ThreadChanges
 from outbound.requests import SendRequest
 
 _ULID = "01K9ZT3N4C6Y8QF5R7W2V1X0AB"
@@ -82,4 +83,70 @@ CONFLICT: Final = OpenApiExample(
     },
     response_only=True,
     status_codes=["409"],
+)
+MESSAGE: Final = OpenApiExample(
+    "The message", value=_MESSAGE, response_only=True, status_codes=["200"]
+)
+FILED: Final = OpenApiExample(
+    "Read, and urgent", value=MessageChanges.example, request_only=True
+)
+RESOLVED: Final = OpenApiExample(
+    "It arrived", value=Resolution.example, request_only=True
+)
+_THREAD: Final[dict[str, Any]] = {
+    "id": f"thr_{_ULID}",
+    "subject": "Your booking 2291",
+    "snippet": "See you on Friday.",
+    "labels": ["bookings"],
+    "archived": False,
+    "participants": _MESSAGE["to"],
+    "message_count": 1,
+    "unread_count": 0,
+    "first_at": _AT,
+    "last_at": _AT,
+    "last_inbound_at": None,
+    "last_direction": "outbound",
+    "hold": None,
+}
+THREADS: Final = OpenApiExample(
+    "A page of threads",
+    value={"data": [_THREAD], "next_cursor": None},
+    response_only=True,
+    status_codes=["200"],
+)
+THREAD: Final = OpenApiExample(
+    "The thread", value=_THREAD, response_only=True, status_codes=["200"]
+)
+CONVERSATION: Final = OpenApiExample(
+    "A thread with its messages",
+    value={**_THREAD, "messages": [_MESSAGE], "next_cursor": None},
+    response_only=True,
+    status_codes=["200"],
+)
+THREAD_FILED: Final = OpenApiExample(
+    "Read and archived", value=ThreadChanges.example, request_only=True
+)
+ATTEMPTS: Final = OpenApiExample(
+    "A relay took it the second time",
+    value={
+        "data": [
+            {
+                "n": n,
+                "provider": "smtp",
+                "claimed_at": _AT,
+                "phase": "answered",
+                "finished_at": _AT,
+                "result": result,
+                "code": code,
+                "detail": detail,
+            }
+            for n, result, code, detail in (
+                (1, "retry", "451", "4.3.0 try again"),
+                (2, "accepted", "250", None),
+            )
+        ],
+        "next_cursor": None,
+    },
+    response_only=True,
+    status_codes=["200"],
 )

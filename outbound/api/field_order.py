@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from outbound.schemas import AttachmentOut, DeliveryOut, MessageOut, NamedAddress
+from outbound.api.schemas import AttachmentOut, DeliveryOut, MessageOut, NamedAddress
 
 Json = dict[str, Any]
 

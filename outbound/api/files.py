@@ -1,4 +1,4 @@
-"""Attachments over HTTP: bytes that no browser runs (REST contract 2.12)."""
+"""Attachments and raw messages: bytes that no browser runs (REST contract 2.12)."""
 
 from urllib.parse import quote
 
@@ -7,30 +7,67 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from core.schemas import Error
+from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
 from mailboxes.selectors import identity_in_reach
 from outbound.filenames import plain_fallback
-from outbound.files import ServedFile, attachment_of, linked_file
+from outbound.files import (
+    RFC822,
+    SERVED_TYPES,
+    ServedFile,
+    attachment_of,
+    linked_file,
+    raw_of,
+)
 
 BYTES = {
-    (200, "application/octet-stream"): OpenApiResponse(
-        OpenApiTypes.BINARY, description="The file's bytes."
-    )
+    (200, kind): OpenApiResponse(OpenApiTypes.BINARY, description="The file's bytes.")
+    for kind in SERVED_TYPES
 }
 
 
 class AttachmentView(ApiView):
     """One file of a message."""
 
-    @extend_schema(operation_id="getAttachment", tags=["messages"], responses=BYTES)
+    @extend_schema(
+        operation_id="getAttachment",
+        tags=["messages"],
+        responses={
+            **BYTES,
+            **refusals({404: "`identity_not_found`, `attachment_not_found`."}),
+        },
+    )
     def get(
         self, request: Request, identity_id: str, message_id: str, attachment_id: str
     ) -> HttpResponse:
         """Return the bytes of a file, to be saved."""
         identity = identity_in_reach(identity_id, caller=caller_of(request))
         return serve(attachment_of(identity.id, message_id, attachment_id))
+
+
+class RawView(ApiView):
+    """One message as it went over the wire."""
+
+    @extend_schema(
+        operation_id="getRawMessage",
+        tags=["messages"],
+        responses={
+            (200, RFC822): OpenApiResponse(
+                OpenApiTypes.BINARY, description="The message in RFC 5322 form."
+            ),
+            **refusals(
+                {
+                    404: "`identity_not_found`, `message_not_found`.",
+                    410: "`raw_expired`: the bytes are no longer kept.",
+                }
+            ),
+        },
+    )
+    def get(self, request: Request, identity_id: str, message_id: str) -> HttpResponse:
+        """Return the bytes of a message: as composed, without Bcc, or as received."""
+        identity = identity_in_reach(identity_id, caller=caller_of(request))
+        return serve(raw_of(identity.id, message_id))
 
 
 class LinkView(ApiView):
@@ -46,7 +83,7 @@ class LinkView(ApiView):
         auth=[],
         responses={
             **BYTES,
-            404: OpenApiResponse(Error, description="`attachment_not_found`."),
+            **refusals({404: "`attachment_not_found`."}),
         },
     )
     def get(self, request: Request, token: str) -> HttpResponse:

@@ -1,46 +1,50 @@
 """Reading messages for the API: rows become the same JSON as an accepted send."""
 
+from typing import Final
+
 from django.db.models import QuerySet
 
-from core.errors import MessageNotFound
-from core.ids import is_id
 from delivery.models import Attempt, Delivery
+from mailboxes.mail_selectors import message_among, seen_messages
 from mailboxes.models import Attachment, Message
+from mailboxes.statuses import Direction, MessageKind
 from outbound import serializers
-from outbound.files import UNSEEN
 from outbound.serializers import Json, MessageFacts, instant, render_message
+
+TRUST_FLAGS: Final = frozenset(
+    {
+        *("hidden_text", "display_name_spoof", "lookalike_domain"),
+        *("reply_to_mismatch", "thread_join_unverified", "shared_domain_sender"),
+    }
+)
+"""Flags that speak of the sender: shown with the trust, not with the message's own."""
+MACHINE_MADE: Final = frozenset(
+    {MessageKind.AUTOMATED, MessageKind.DSN, MessageKind.MDN}
+)
 
 
 def message_of(identity_id: str, message_id: str) -> Message:
     """Return one message of a mailbox; raises MessageNotFound."""
-    found = None
-    if is_id(message_id, "msg"):
-        found = messages_of(identity_id).filter(public_id=message_id).first()
-    if found is None:
-        raise MessageNotFound("No such message.")
-    return found
+    return message_among(messages_of(identity_id), message_id)
 
 
-def attempts_of(message: Message) -> list[Json]:
-    """Return the transport attempts of a message, oldest first."""
-    return [
-        {
-            "n": attempt.n,
-            "provider": attempt.provider,
-            "claimed_at": instant(attempt.claimed_at),
-            "phase": attempt.phase,
-            "finished_at": instant(attempt.finished_at),
-            "result": attempt.result,
-            "code": attempt.code,
-            "detail": attempt.detail,
-        }
-        for attempt in Attempt.objects.filter(message=message).order_by("n")
-    ]
+def attempt_json(attempt: Attempt) -> Json:
+    """Return one conversation with a transport."""
+    return {
+        "n": attempt.n,
+        "provider": attempt.provider,
+        "claimed_at": instant(attempt.claimed_at),
+        "phase": attempt.phase,
+        "finished_at": instant(attempt.finished_at),
+        "result": attempt.result,
+        "code": attempt.code,
+        "detail": attempt.detail,
+    }
 
 
 def message_json(message: Message) -> Json:
     """Return a stored message as the API shows it."""
-    is_inbound = message.direction == "inbound"
+    is_inbound = message.direction == Direction.INBOUND
     sender = message.from_address
     return render_message(
         MessageFacts(
@@ -65,11 +69,14 @@ def message_json(message: Message) -> Json:
             labels=sorted(row.label for row in message.labels.all()),
             metadata=message.metadata,
             kind=message.kind,
+            trust=_trust(message) if is_inbound else None,
             rfc_message_id=message.rfc_message_id,
             in_reply_to=message.in_reply_to,
             provider_message_id=message.provider_message_id,
-            deliveries=[_delivery(row) for row in message.deliveries.all()],
-            flags=message.flags,
+            deliveries=None
+            if is_inbound
+            else [_delivery(row) for row in message.deliveries.all()],
+            flags=[flag for flag in message.flags if flag not in TRUST_FLAGS],
         )
     )
 
@@ -77,8 +84,23 @@ def message_json(message: Message) -> Json:
 def messages_of(identity_id: str) -> QuerySet[Message]:
     """Return the messages of a mailbox that may be seen, with what belongs to each."""
     related = ("attachments", "labels", "deliveries")
-    found = Message.objects.filter(identity_id=identity_id).exclude(status__in=UNSEEN)
-    return found.select_related("thread").prefetch_related(*related)
+    found = seen_messages(identity_id).select_related("thread")
+    return found.prefetch_related(*related)
+
+
+def listed_messages(identity_id: str) -> QuerySet[Message]:
+    """Return the same without the bodies, up to 1.5 MiB each, that no list shows."""
+    return messages_of(identity_id).defer("text", "html_sanitized")
+
+
+def _trust(message: Message) -> Json:
+    """Return how far an inbound message can be trusted (REST contract 2.6)."""
+    evidence = (message.automated or {}).get("evidence")
+    return {
+        "known_sender": bool(message.known_sender),
+        "automated": message.kind in MACHINE_MADE or bool(evidence),
+        "flags": [flag for flag in message.flags if flag in TRUST_FLAGS],
+    }
 
 
 def _attachment(row: Attachment) -> Json:

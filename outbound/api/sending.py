@@ -16,12 +16,12 @@ from core.views import ApiView
 from mailboxes.callers import caller_of
 from mailboxes.selectors import identity_in_reach
 from mailboxes.statuses import Operation
+from outbound.api.field_order import in_order
+from outbound.api.schemas import AcceptedMessage, DryRun
 from outbound.dry_run import dry_run
-from outbound.field_order import in_order
 from outbound.ledger import Accepted
 from outbound.order import Order
 from outbound.requests import ForwardRequest, ReplyRequest, SendRequest
-from outbound.schemas import AcceptedMessage, DryRun
 from outbound.send import send
 
 KEY_HEADER: Final = OpenApiParameter(

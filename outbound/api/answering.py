@@ -5,8 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mailboxes.statuses import Operation
+from outbound.api.sending import SENDING, SendingView
 from outbound.requests import ForwardRequest, ReplyRequest
-from outbound.sending_views import SENDING, SendingView
 
 ANSWER = OpenApiExample("An answer", value=ReplyRequest.example, request_only=True)
 PASSED_ON = OpenApiExample("Passed on", value=ForwardRequest.example, request_only=True)

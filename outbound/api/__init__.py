@@ -1,0 +1,1 @@
+"""The HTTP of outbound: parse, call a service, render."""

@@ -1,0 +1,1 @@
+"""The HTTP of suppressions and send lists: parse, call a service, render."""
