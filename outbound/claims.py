@@ -28,9 +28,10 @@ from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
 from outbound.compose import rfc_message_id_of
 from outbound.departure import Depart, Stop, departure
+from outbound.fallback import composed_from, leave_from
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
-from outbound.senders import Sender, sender_of
+from outbound.senders import Origin, sender_of
 from outbound.settling import (
     alert_of_provider,
     lapse,
@@ -133,7 +134,7 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         return None
     if state.retry_at is not None and state.retry_at > now:
         return None  # a late copy of an old ring is no retry
-    sender = sender_of(message)
+    sender = sender_of(message, composed_from(message, state), now=now)
     if sender is None:
         turn_away(message, state, Stop("identity_deleted"), now=now)
         return None
@@ -143,29 +144,34 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         return None
     if not withhold(message, now=now):
         return None
-    return _write(message, mime, sender, way.provider, token, now=now, started=started)
-
-
-def own_message_id(message: Message, provider: Provider) -> str | None:
-    """Return the Message-ID that goes out; None where the provider writes its own."""
-    if provider in NAMES_ITSELF:
-        return None
-    return rfc_message_id_of(message.public_id, message.from_address or "")
+    origin = sender.origin(way)
+    composed_id = rfc_message_id_of(message.public_id, composed_from(message, state))
+    mime = leave_from(message, state, origin, mime)
+    return _write(
+        message,
+        mime,
+        origin,
+        way.provider,
+        token,
+        composed_id=composed_id,
+        now=now,
+        started=started,
+    )
 
 
 def _write(
     message: Message,
     mime: bytes,
-    sender: Sender,
+    origin: Origin,
     provider: Provider,
     token: UUID,
     *,
+    composed_id: str,
     now: datetime,
     started: float,
 ) -> Claim | None:
     fields = queued_among(message)
     recipients = tuple(fields)
-    from_address = message.from_address or ""
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
         " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
@@ -190,8 +196,8 @@ def _write(
             "tenant": message.tenant_id,
             "provider": str(provider),
             "phase": str(FIRST_PHASE.get(provider, Phase.CONNECTING)),
-            "rfc_id": own_message_id(message, provider),
-            "from": from_address,
+            "rfc_id": None if provider in NAMES_ITSELF else composed_id,
+            "from": origin.address,
             "recipients": list(recipients),
         },
     )
@@ -200,12 +206,12 @@ def _write(
     ends = started + settings.PM_CLAIM_SECONDS
     outgoing = OutgoingMessage(
         message_id=message.public_id,
-        rfc_message_id=rfc_message_id_of(message.public_id, from_address),
-        domain=sender.domain_name,
-        from_address=from_address,
+        rfc_message_id=composed_id,
+        domain=origin.domain_name,
+        from_address=origin.address,
         recipients=recipients,
         mime=mime,
-        relay=sender.relay,
+        relay=origin.relay,
         fields=fields,
         journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
@@ -218,8 +224,8 @@ def _write(
         n=row[0],
         token=token,
         provider=provider,
-        domain=sender.domain_name,
-        domain_id=sender.domain_id,
+        domain=origin.domain_name,
+        domain_id=origin.domain_id,
         outgoing=outgoing,
     )
 
