@@ -234,6 +234,21 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
     if set(statuses_of(message)) - UNSENT:
         _end_unsent(message, "failed", reason=reason, now=now)
         return
+    cancel_unsent(message, reason=reason, now=now)
+
+
+def cancel_unsent(
+    message: Message,
+    *,
+    now: datetime,
+    reason: str | None = None,
+    actor_key_id: str | None = None,
+) -> None:
+    """Cancel a message that nobody has claimed and of which nothing was sent.
+
+    Its thread, its hold and its place on the day are given back; its deliveries stay
+    ``queued`` (REST contract, section 2.7). Without a key, the system did it.
+    """
     events = settle_status(
         message, charged=0, now=now, status=MessageStatus.CANCELED, reason=reason
     )
@@ -244,7 +259,8 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
         tenant_id=message.tenant_id,
         target_type="message",
         target_id=message.public_id,
-        details={"reason": reason},
+        details=None if reason is None else {"reason": reason},
+        actor_key_id=actor_key_id,
     )
 
 
