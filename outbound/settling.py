@@ -30,6 +30,7 @@ from mailboxes.models import Message
 from mailboxes.services import audit, raise_alert
 from mailboxes.statuses import MessageStatus, Provider, Severity
 from outbound.backoff import next_attempt
+from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
 from outbound.outcomes import Outcome
 from outbound.transports.base import RetryClass, UncertainReason
@@ -156,11 +157,30 @@ def report_stuck(message_id: str, alert: str) -> None:
 def _wait(
     message: Message, state: OutboundState, retry_class: RetryClass, *, now: datetime
 ) -> None:
-    retry_at = _retry_at(message, state, retry_class, now=now)
-    if retry_at is None:
+    until = _retry_at(message, state, retry_class, now=now)
+    _wait_until(message, state, until, now=now)
+
+
+def wait_behind(
+    message: Message, state: OutboundState, *, probe_at: datetime, now: datetime
+) -> None:
+    """Back off a message whose way out is closed until its next probe may go."""
+    until = due_behind(
+        probe_at,
+        now=now,
+        submitted_at=message.received_at,
+        spread=random.random(),  # noqa: S311  jitter, not a secret
+    )
+    _wait_until(message, state, until, now=now)
+
+
+def _wait_until(
+    message: Message, state: OutboundState, until: datetime | None, *, now: datetime
+) -> None:
+    if until is None:
         _end_unsent(message, "failed", reason=QUOTA_EXHAUSTED, now=now)
     else:
-        _back_off(message, state, until=retry_at, now=now)
+        _back_off(message, state, until=until, now=now)
 
 
 def _retry_at(

@@ -17,7 +17,7 @@ from tests.factories import AddressFactory
 from tests.support.bulk_queue import queue_in_bulk
 from tests.support.database import database_url
 from tests.support.invariants import NO_SUCH_ROWS, books
-from tests.support.racers import Racers
+from tests.support.racers import Action, Racers
 from tests.support.scripted import ScriptedTransport, work
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,7 +67,10 @@ def test_row_10_a_cancel_and_a_claim_at_once_have_one_winner(
     wins = 0
     for n, message in enumerate(queue_in_bulk(identity, ROUNDS)):
         transport = ScriptedTransport()
-        race = [partial(canceled, message), partial(work, message, transport)]
+        race: list[Action] = [
+            partial(canceled, message),
+            partial(work, message, transport),
+        ]
 
         got = racers.at_once(race if n % 2 else race[::-1])
 
