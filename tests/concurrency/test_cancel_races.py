@@ -8,7 +8,7 @@ from django.db import transaction
 
 from core.database import fetch_one
 from mailboxes.models import AuditRow, Event, Identity, Message, Tenant
-from mailboxes.services import suspend_tenant
+from mailboxes.tenant_services import suspend_tenant
 from outbound.cancel import cancel
 from outbound.claims import Claim
 from outbound.errors import NotCancelable
