@@ -24,6 +24,8 @@ from delivery.statuses import AttemptResult, DeliveryStatus
 from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
+from outbound.breaker import evidence_of, way_of
+from outbound.breaker_services import note_end, scope_of, take_probe
 from outbound.compose import rfc_message_id_of
 from outbound.departure import Depart, Stop, departure
 from outbound.late import settle_late
@@ -36,6 +38,7 @@ from outbound.settling import (
     report_stuck,
     settle,
     turn_away,
+    wait_behind,
 )
 from outbound.transports.base import (
     ClaimLost,
@@ -137,7 +140,17 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         return None
     if not withhold(message, now=now):
         return None
-    return _write(message, mime, sender, way.provider, token, now=now, started=started)
+    take = partial(
+        _write, message, mime, sender, way.provider, token, now=now, started=started
+    )
+    if (taken := take()) is not None:
+        return taken
+    # the way is closed: this is its one probe, or it waits
+    closed = way_of(way.provider, domain_id=sender.domain_id)
+    if closed is None or (probe_at := take_probe(closed, token=token, now=now)) is None:
+        return take()
+    wait_behind(message, state, probe_at=probe_at, now=now)
+    return None
 
 
 def own_message_id(message: Message, provider: Provider) -> str | None:
@@ -164,11 +177,15 @@ def _write(
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
         " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
-        " WHERE message_pk = %(message)s AND claim_token IS NULL RETURNING 1),"
+        " WHERE message_pk = %(message)s AND claim_token IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM transport_breakers"  # unless we are its probe
+        " WHERE provider = %(provider)s AND scope = %(scope)s AND openings > 0"
+        " AND probe_token IS DISTINCT FROM %(token)s) RETURNING 1),"
         " leased AS (UPDATE threads SET lock_until = %(lease)s"
         " WHERE pk = %(thread)s AND lock_owner = %(owner)s),"
         " renamed AS (UPDATE messages SET rfc_message_id = NULL"
-        " WHERE pk = %(message)s AND %(rfc_id)s::text IS NULL)"
+        " WHERE pk = %(message)s AND %(rfc_id)s::text IS NULL"
+        " AND EXISTS (SELECT 1 FROM taken))"
         " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
         " claimed_at, phase, rfc_message_id, from_address, recipients)"
         " SELECT %(message)s, (SELECT coalesce(max(n), 0) + 1 FROM attempts"
@@ -184,6 +201,7 @@ def _write(
             "owner": message.public_id,
             "tenant": message.tenant_id,
             "provider": str(provider),
+            "scope": scope_of(way_of(provider, domain_id=sender.domain_id)),
             "phase": str(FIRST_PHASE.get(provider, Phase.CONNECTING)),
             "rfc_id": own_message_id(message, provider),
             "from": from_address,
@@ -288,6 +306,8 @@ def _record(claim: Claim, result: TransportResult) -> None:
     if (held := state.first()) is None:
         settle_late(message, outcome, recipients=claim.outgoing.recipients, now=now)
     else:
+        way = way_of(claim.provider, domain_id=claim.domain_id)
+        note_end(way, evidence_of(outcome), token=claim.token, now=now)
         settle(message, held, outcome, provider=claim.provider, now=now)
 
 

@@ -30,6 +30,7 @@ from mailboxes.models import Message
 from mailboxes.services import audit, raise_alert
 from mailboxes.statuses import MessageStatus, Provider, Severity
 from outbound.backoff import next_attempt
+from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
 from outbound.outcomes import Outcome
 from outbound.transports.base import RetryClass, UncertainReason
@@ -156,11 +157,30 @@ def report_stuck(message_id: str, alert: str) -> None:
 def _wait(
     message: Message, state: OutboundState, retry_class: RetryClass, *, now: datetime
 ) -> None:
-    retry_at = _retry_at(message, state, retry_class, now=now)
-    if retry_at is None:
+    until = _retry_at(message, state, retry_class, now=now)
+    _wait_until(message, state, until, now=now)
+
+
+def wait_behind(
+    message: Message, state: OutboundState, *, probe_at: datetime, now: datetime
+) -> None:
+    """Back off a message whose way out is closed until its next probe may go."""
+    until = due_behind(
+        probe_at,
+        now=now,
+        submitted_at=message.received_at,
+        spread=random.random(),  # noqa: S311  jitter, not a secret
+    )
+    _wait_until(message, state, until, now=now)
+
+
+def _wait_until(
+    message: Message, state: OutboundState, until: datetime | None, *, now: datetime
+) -> None:
+    if until is None:
         _end_unsent(message, "failed", reason=QUOTA_EXHAUSTED, now=now)
     else:
-        _back_off(message, state, until=retry_at, now=now)
+        _back_off(message, state, until=until, now=now)
 
 
 def _retry_at(
@@ -234,6 +254,21 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
     if set(statuses_of(message)) - UNSENT:
         _end_unsent(message, "failed", reason=reason, now=now)
         return
+    cancel_unsent(message, reason=reason, now=now)
+
+
+def cancel_unsent(
+    message: Message,
+    *,
+    now: datetime,
+    reason: str | None = None,
+    actor_key_id: str | None = None,
+) -> None:
+    """Cancel a message that nobody has claimed and of which nothing was sent.
+
+    Its thread, its hold and its place on the day are given back; its deliveries stay
+    ``queued`` (REST contract, section 2.7). Without a key, the system did it.
+    """
     events = settle_status(
         message, charged=0, now=now, status=MessageStatus.CANCELED, reason=reason
     )
@@ -244,7 +279,8 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
         tenant_id=message.tenant_id,
         target_type="message",
         target_id=message.public_id,
-        details={"reason": reason},
+        details=None if reason is None else {"reason": reason},
+        actor_key_id=actor_key_id,
     )
 
 
