@@ -12,6 +12,7 @@ class DeliveryEvent:
     """One provider event (the page, "Delivery events").
 
     ``event_id`` is unique per source; ``hard`` only means something for a bounce.
+    ``tag`` is our own message id, where the event carries it back.
     """
 
     source: EventSource
@@ -26,6 +27,7 @@ class DeliveryEvent:
     smtp_code: str | None = None
     enhanced_code: str | None = None
     smtp_response: str | None = None
+    tag: str | None = None
 
     def payload(self) -> dict[str, Any]:
         """Return the JSON form that the inbox stores."""
@@ -39,6 +41,7 @@ class DeliveryEvent:
             "smtp_code": self.smtp_code,
             "enhanced_code": self.enhanced_code,
             "smtp_response": self.smtp_response,
+            "tag": self.tag,
         }
 
     @classmethod

@@ -1,7 +1,8 @@
 """Finding the message that a provider event belongs to.
 
-By provider id first. Failing that, by likeness: sender, recipient and subject, when
-exactly one message could be meant (architecture, section 5).
+By our own id, where the event carries it, else by the provider's. Failing that, by
+likeness: sender, recipient and subject, when exactly one message could be meant
+(architecture, section 5).
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,15 @@ def find(identity_id: str, event: DeliveryEvent) -> Match | None:
 
     Joins the caller's transaction, which holds the mailbox row.
     """
+    if event.tag is not None:
+        return _by_tag(identity_id, event.tag)
     return _by_provider_id(identity_id, event) or _by_likeness(identity_id, event)
+
+
+def _by_tag(identity_id: str, tag: str) -> Match | None:
+    """Return the message that the event itself names; never another one."""
+    own = Message.objects.filter(identity_id=identity_id, public_id=tag)
+    return Match(tag) if own.exists() else None
 
 
 def _by_provider_id(identity_id: str, event: DeliveryEvent) -> Match | None:

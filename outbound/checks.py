@@ -9,7 +9,7 @@ from core.addresses import domain_of, normalize_at
 from core.errors import FieldError, IdentityNotFound, InvalidRequest
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
-from domains.statuses import NOT_READY, Transport
+from domains.statuses import NOT_READY
 from mailboxes.policy import max_recipients
 from mailboxes.statuses import (
     AddressStatus,
@@ -35,7 +35,7 @@ from outbound.from_choice import choose_from
 from outbound.plan import OwnAddress, PlannedRecipient
 from outbound.requests import ConsentInput
 from outbound.unsubscribe import Unsubscribe, unsubscribe_faults
-from outbound.ways import WAYS
+from outbound.ways import MARKETING_NEEDS_SES, WAYS, is_marketing_refused
 from suppressions.filters import filter_recipients
 
 SIMULATOR_DOMAIN: Final = "simulator.invalid"
@@ -184,8 +184,8 @@ def _requested(draft: Draft) -> Iterator[PlannedRecipient]:
 
 
 def _transport_fault(sender: OwnAddress, kind: MessageKind) -> str | None:
-    if kind == MessageKind.MARKETING and sender.transport == Transport.CLOUDFLARE:
-        return "marketing_needs_ses"  # its terms know transactional mail only
+    if is_marketing_refused(kind, sender.transport):
+        return MARKETING_NEEDS_SES
     return None if sender.is_configured else WAYS[sender.transport].closed
 
 

@@ -5,10 +5,11 @@ Only the holder of a claim may call the transport. A claim that runs out becomes
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID, uuid4
 
 import structlog
@@ -18,6 +19,7 @@ from django.db import connection, transaction
 from core import objects
 from core.clock import database_now, elapsed_clock
 from core.database import AWAY, execute, fetch_one
+from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult, DeliveryStatus
@@ -53,6 +55,8 @@ from outbound.withheld import withhold
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 LEASE = timedelta(seconds=60)
 """How long a thread stays locked from the start of a call."""
 
@@ -62,10 +66,12 @@ DEADLINE_SHARE = 0.8
 ANSWERED = frozenset({AttemptResult.ACCEPTED, AttemptResult.REJECTED})
 """Ends of a call that are an answer; of any other, the phase says how far it got."""
 
-FIRST_PHASE: Final = {Provider.SES: Phase.AWAITING_REPLY}
+FIRST_PHASE: Final = dict.fromkeys(
+    (Provider.CLOUDFLARE, Provider.SES), Phase.AWAITING_REPLY
+)
 """How far an HTTP call may have got, written with the claim: it has no steps."""
 
-NAMES_ITSELF: Final = frozenset({Provider.SES})
+NAMES_ITSELF: Final = frozenset({Provider.CLOUDFLARE, Provider.SES})
 """Providers that write a Message-ID of their own, and do not say which."""
 
 MOST_PAUSE = 5.0
@@ -170,9 +176,8 @@ def _write(
     now: datetime,
     started: float,
 ) -> Claim | None:
-    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
-    fields = dict(queued.values_list("address", "field"))
-    recipients = tuple(sorted(fields))
+    fields = queued_among(message)
+    recipients = tuple(fields)
     from_address = message.from_address or ""
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
@@ -184,7 +189,7 @@ def _write(
         " leased AS (UPDATE threads SET lock_until = %(lease)s"
         " WHERE pk = %(thread)s AND lock_owner = %(owner)s),"
         " renamed AS (UPDATE messages SET rfc_message_id = NULL"
-        " WHERE pk = %(message)s AND %(rfc_id)s::text IS NULL"
+        " WHERE pk = %(message)s AND provider IS NULL AND %(rfc_id)s::text IS NULL"
         " AND EXISTS (SELECT 1 FROM taken))"
         " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
         " claimed_at, phase, rfc_message_id, from_address, recipients)"
@@ -220,9 +225,10 @@ def _write(
         mime=mime,
         relay=sender.relay,
         fields=fields,
+        journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
         seconds_left=lambda: ends - elapsed_clock(),
-        announce=partial(_announce, message.key, row[0], token),
+        announce=partial(announce_phase, message.key, row[0], token),
     )
     return Claim(
         message_id=message.public_id,
@@ -236,6 +242,20 @@ def _write(
     )
 
 
+def queued_among(message: Message) -> dict[str, str]:
+    """Return who is still to be sent to, in order, and which header names each."""
+    queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
+    return dict(sorted(queued.values_list("address", "field")))
+
+
+def _journal_of(message: Message) -> str | None:
+    """Return the address whose copy tells the Message-ID (mailboxes, section 4.5)."""
+    if not settings.PM_CF_JOURNAL:
+        return None
+    detail = f"{ulid_of(message.public_id)}.{ulid_of(message.identity_id)}"
+    return f"journal+{detail}@{settings.PM_PLATFORM_DOMAIN}"
+
+
 @transaction.atomic(durable=True)
 def _stands(message_id: str, token: UUID) -> bool:
     """Tell, on a new connection, whether a claim's COMMIT took effect.
@@ -246,7 +266,7 @@ def _stands(message_id: str, token: UUID) -> bool:
     return OutboundState.objects.filter(claim_token=token).exists()
 
 
-def _announce(key: int, n: int, token: UUID, phase: Phase) -> None:
+def announce_phase(key: int, n: int, token: UUID, phase: Phase) -> None:
     """Commit how far a call has got, before its first octet leaves.
 
     Raises ClaimLost when the claim has ended, or nobody can tell.
@@ -271,10 +291,19 @@ def record(claim: Claim, result: TransportResult) -> None:
     A repeated record changes nothing. One that comes after its claim has ended settles
     the doubt, or is kept as evidence.
     """
+    until_answered(claim, lambda: _record(claim, result))
+    if isinstance(result, Rejected) and result.issue is not None:
+        note_issue(claim.domain_id, result.issue)
+    if isinstance(result, Rejected | RetryLater) and result.alert is not None:
+        alert_of_provider(claim.provider, result.alert, code=result.code)
+
+
+def until_answered(claim: Claim, write: Callable[[], T]) -> T:
+    """Run a transaction on new connections until one answers; it may run twice."""
     pause = 0.1
     while True:
         try:
-            _record(claim, result)
+            return write()
         except AWAY as error:
             log.warning(
                 "record_delayed",
@@ -285,12 +314,6 @@ def record(claim: Claim, result: TransportResult) -> None:
             connection.close()
             time.sleep(pause)
             pause = min(pause * 2, MOST_PAUSE)
-        else:
-            break
-    if isinstance(result, Rejected) and result.issue is not None:
-        note_issue(claim.domain_id, result.issue)
-    if isinstance(result, Rejected | RetryLater) and result.alert is not None:
-        alert_of_provider(claim.provider, result.alert, code=result.code)
 
 
 @transaction.atomic(durable=True)
@@ -300,18 +323,24 @@ def _record(claim: Claim, result: TransportResult) -> None:
         return
     now = database_now()
     outcome = outcome_of(result, queued=claim.outgoing.recipients)
-    if not _close_attempt(claim, outcome, now=now):
+    if not close_attempt(claim, outcome, now=now):
         return
     state = OutboundState.objects.filter(message=message, claim_token=claim.token)
     if (held := state.first()) is None:
-        settle_late(message, outcome, recipients=claim.outgoing.recipients, now=now)
+        settle_late(
+            message,
+            outcome,
+            provider=claim.provider,
+            recipients=claim.outgoing.recipients,
+            now=now,
+        )
     else:
         way = way_of(claim.provider, domain_id=claim.domain_id)
         note_end(way, evidence_of(outcome), token=claim.token, now=now)
         settle(message, held, outcome, provider=claim.provider, now=now)
 
 
-def _close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
+def close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
     """Write the outcome on the attempt's row; False if that has been done before."""
     return bool(
         execute(

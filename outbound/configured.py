@@ -8,7 +8,7 @@ from domains.statuses import Transport
 def is_configured(transport: Transport, *, has_relay: bool) -> bool:
     """Tell whether mail may be handed to a transport; ``has_relay`` is the domain's."""
     configured = {
-        Transport.CLOUDFLARE: False,
+        Transport.CLOUDFLARE: bool(settings.PM_CF_ACCOUNT_ID),
         Transport.SES: bool(settings.PM_SES_REGION),
         Transport.SMTP: has_relay,
     }

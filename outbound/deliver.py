@@ -14,13 +14,14 @@ from django.db import Error, connection
 from core.database import AWAY
 from core.elapsed import elapsed_clock
 from core.points import reach
-from outbound import claims, dispatch, parked, slots
+from outbound import claims, dispatch, parked, rounds, slots
 from outbound.claims import Claim
 from outbound.registry import transport_for
 from outbound.senders import Waiting, waiting
 from outbound.settling import put_off, report_stuck
 from outbound.transports.base import (
     ClaimLost,
+    RecipientSuppressed,
     RetryClass,
     RetryLater,
     TransportResult,
@@ -70,12 +71,14 @@ def _deliver(message_id: str) -> Delivery:
             # the slot comes first: waiting for it must not eat the claim's time
             if (claim := claims.claim(message_id)) is None:
                 return Delivery.DONE
-            result = _call(claim)  # between the transactions, never inside
+            # between the transactions, never inside
+            called = _call_in_rounds(claim)
     except Exception as error:
         _not_taken(message_id, error)
         return Delivery.DONE
     reach("deliver.answered")
-    claims.record(claim, result)
+    if called is not None:
+        claims.record(*called)
     return Delivery.DONE
 
 
@@ -114,6 +117,22 @@ def _may_go_on(found: Waiting, held: ExitStack) -> bool:
         return False
     held.enter_context(slot)
     return not dispatch.Closing.is_set  # it may have begun to end while we waited
+
+
+def _call_in_rounds(claim: Claim) -> tuple[Claim, TransportResult] | None:
+    """Call, and again for those whom the provider does not suppress.
+
+    None when no outcome is left to be recorded.
+    """
+    result = _call(claim)
+    for _ in range(rounds.MOST):
+        if not isinstance(result, RecipientSuppressed) or not result.found:
+            break
+        reach("deliver.suppressed")
+        if (rest := rounds.next_round(claim, result)) is None:
+            return None
+        claim, result = rest, _call(rest)
+    return claim, result
 
 
 def _call(claim: Claim) -> TransportResult:

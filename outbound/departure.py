@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from domains.statuses import BROKEN, GONE, NOT_READY, DomainKind, DomainState, Transport
-from mailboxes.statuses import IdentityStatus, Provider, TenantMode, TenantStatus
-from outbound.ways import WAYS
+from mailboxes.statuses import (
+    IdentityStatus,
+    MessageKind,
+    Provider,
+    TenantMode,
+    TenantStatus,
+)
+from outbound.ways import MARKETING_NEEDS_SES, WAYS, is_marketing_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class DepartureFacts:
     transport: Transport
     may_fall_back: bool
     is_configured: bool
+    kind: MessageKind = MessageKind.TRANSACTIONAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +92,7 @@ def _from_a_broken_domain(facts: DepartureFacts) -> Departure:
 def _by_transport(facts: DepartureFacts) -> Departure:
     if facts.tenant_mode == TenantMode.TEST:
         return Depart(Provider.SIMULATOR)
+    if is_marketing_refused(facts.kind, facts.transport):
+        return Refuse("rejected", MARKETING_NEEDS_SES)
     way = WAYS[facts.transport]
     return Depart(way.provider) if facts.is_configured else Wait(way.closed)

@@ -18,12 +18,18 @@ from delivery.changes import (
 from delivery.statuses import AttemptResult, DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.services import audit, raise_alert
-from mailboxes.statuses import Evidence, Severity
+from mailboxes.statuses import Evidence, Provider, Severity
 from outbound.outcomes import Outcome
+from outbound.settling import store_bounces, sync_suppressions
 
 
 def settle_late(
-    message: Message, outcome: Outcome, *, recipients: Collection[str], now: datetime
+    message: Message,
+    outcome: Outcome,
+    *,
+    provider: Provider,
+    recipients: Collection[str],
+    now: datetime,
 ) -> None:
     """Let a late acceptance settle what is still uncertain; all else stays.
 
@@ -32,6 +38,7 @@ def settle_late(
     """
     if outcome.result != AttemptResult.ACCEPTED:
         return
+    store_bounces(message, outcome, provider=provider, now=now)
     called = message.deliveries.filter(address__in=recipients)
     if called.filter(status=DeliveryStatus.UNCERTAIN).exists():
         _reconcile(message, outcome, now=now)
@@ -66,8 +73,10 @@ def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
         from_={DeliveryStatus.UNCERTAIN},
         now=now,
     )
+    suppressed = sync_suppressions(message, outcome.changes, now=now)
     rolled = settle_status(message, charged=moved.charged, now=now)
-    announce(message, [announcements.of_reconciled(message), *rolled], now=now)
+    reconciled = announcements.of_reconciled(message)
+    announce(message, [reconciled, *rolled, *suppressed], now=now)
 
 
 def _contradict(message: Message, outcome: Outcome) -> None:

@@ -4,7 +4,7 @@ Outbound tables, section 5. The result is a closed sum, so the type checker find
 that is missing here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -13,12 +13,15 @@ from delivery.statuses import AttemptResult, DeliveryStatus
 from outbound.transports.base import (
     Accepted,
     RecipientRefusal,
+    RecipientSuppressed,
     Rejected,
+    RejectReason,
     RetryClass,
     RetryLater,
     TransportResult,
     Unknown,
 )
+from suppressions.statuses import SuppressionReason
 
 PROVIDER_VALIDATION = "provider_validation"
 
@@ -28,12 +31,14 @@ class Outcome:
     """What to write down of a call.
 
     ``retry`` says that the recipients in ``waiting`` are tried again, by which
-    back-off; ``uncertain`` that the message itself is in doubt.
+    back-off; ``uncertain`` that the message itself is in doubt. Those in ``bounced``
+    were taken, and have bounced at once.
     """
 
     result: AttemptResult
     changes: tuple[DeliveryChange, ...] = ()
     waiting: tuple[str, ...] = ()
+    bounced: tuple[str, ...] = ()
     retry: RetryClass | None = None
     uncertain: bool = False
     reason: str | None = None
@@ -50,6 +55,11 @@ def outcome_of(result: TransportResult, *, queued: Collection[str]) -> Outcome:
             return _accepted(result, queued)
         case Rejected():
             return _rejected(result, queued)
+        case RecipientSuppressed():  # nobody can tell which, or too often
+            return _rejected(
+                Rejected(RejectReason.RECIPIENT_SUPPRESSED, result.code, result.detail),
+                queued,
+            )
         case RetryLater():
             return _retry_later(result, queued)
         case Unknown():
@@ -66,13 +76,17 @@ def outcome_of(result: TransportResult, *, queued: Collection[str]) -> Outcome:
 
 def _accepted(result: Accepted, queued: Collection[str]) -> Outcome:
     refused = _refusals(result.refused)
-    named = {change.address for change in refused}
+    dropped = provider_suppressed(
+        {address: "dropped" for address in result.suppressed if address in queued}
+    )
+    named = {change.address for change in (*refused, *dropped)}
     waiting = tuple(sorted(set(result.deferred) & set(queued) - named))
     taken = set(queued) - named - set(waiting)
     return Outcome(
         AttemptResult.ACCEPTED,
-        changes=(*_all(taken, DeliveryStatus.SUBMITTED), *refused),
+        changes=(*_all(taken, DeliveryStatus.SUBMITTED), *refused, *dropped),
         waiting=waiting,
+        bounced=tuple(sorted(taken.intersection(result.bounced))),
         retry=RetryClass.RELAY if waiting else None,
         detail=result.detail or None,
         provider_message_id=result.provider_message_id,
@@ -111,6 +125,19 @@ def _retry_later(result: RetryLater, queued: Collection[str]) -> Outcome:
         reason=PROVIDER_VALIDATION if refused else None,
         code=result.code,
         detail=result.detail or None,
+    )
+
+
+def provider_suppressed(found: Mapping[str, str]) -> tuple[DeliveryChange, ...]:
+    """Return what becomes of recipients whom the provider suppresses, by its reason."""
+    return tuple(
+        DeliveryChange(
+            address=address,
+            status=DeliveryStatus.SUPPRESSED,
+            reason=SuppressionReason.PROVIDER,
+            smtp_response=f"provider: suppressed ({reason})",
+        )
+        for address, reason in sorted(found.items())
     )
 
 

@@ -8,6 +8,7 @@ from django.conf import settings
 from mailboxes.statuses import Provider
 from outbound.claims import Claim
 from outbound.transports.base import MailTransport
+from outbound.transports.cloudflare import CloudflareTransport
 from outbound.transports.simulator import SimulatorTransport
 from outbound.transports.smtp import SmtpTransport
 
@@ -34,6 +35,15 @@ def smtp() -> SmtpTransport:
     )
 
 
+def cloudflare() -> CloudflareTransport:
+    """Return the transport of the deployment's Cloudflare account."""
+    return CloudflareTransport(
+        account_id=settings.PM_CF_ACCOUNT_ID,
+        token=settings.PM_CF_API_TOKEN,
+        base=settings.PM_CF_API_BASE,
+    )
+
+
 def ses() -> MailTransport:
     """Return the SES transport; boto3 is loaded by the first process that needs it."""
     from outbound.transports.ses import SesTransport
@@ -53,6 +63,7 @@ def ses() -> MailTransport:
 
 
 TRANSPORTS: Final[Mapping[Provider, Callable[[], MailTransport]]] = {
+    Provider.CLOUDFLARE: cloudflare,
     Provider.SES: ses,
     Provider.SMTP: smtp,
     Provider.SIMULATOR: SimulatorTransport,

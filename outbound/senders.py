@@ -14,7 +14,7 @@ from domains.statuses import DomainKind, DomainState, Transport
 from mailboxes.models import Address, Identity, Message
 from mailboxes.policy import effective_policy
 from mailboxes.services import raise_alert
-from mailboxes.statuses import IdentityStatus, TenantMode, TenantStatus
+from mailboxes.statuses import IdentityStatus, MessageKind, TenantMode, TenantStatus
 from outbound.configured import is_configured
 from outbound.departure import DepartureFacts
 from outbound.transports.base import Relay
@@ -83,6 +83,7 @@ def sender_of(message: Message) -> Sender | None:
         transport=transport,
         may_fall_back=bool(policy["domain_fallback"]),
         is_configured=is_configured(transport, has_relay=relay is not None),
+        kind=MessageKind(message.kind),
     )
     return Sender(facts, address.domain.id, address.domain.name, relay)
 

@@ -5,6 +5,7 @@ Everything here joins the caller's transaction, which holds the message, but for
 """
 
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -23,11 +24,18 @@ from delivery.changes import (
     settle_status,
     statuses_of,
 )
+from delivery.events import DeliveryEvent
 from delivery.models import Attempt, OutboundState
 from delivery.reconcile import look_again_at_orphans
-from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
+from delivery.statuses import (
+    AttemptPhase,
+    AttemptResult,
+    DeliveryKind,
+    DeliveryStatus,
+    EventSource,
+)
 from mailboxes.models import Message
-from mailboxes.services import audit, raise_alert
+from mailboxes.services import NewEvent, audit, raise_alert
 from mailboxes.statuses import MessageStatus, Provider, Severity
 from outbound.backoff import next_attempt
 from outbound.breaker import due_behind
@@ -36,6 +44,8 @@ from outbound.outcomes import Outcome
 from outbound.transports.base import RetryClass, UncertainReason
 from outbound.transports.simulator import events_for
 from quota import services as quota
+from suppressions.services import NewSuppression, suppress
+from suppressions.statuses import SuppressionReason
 
 log = structlog.get_logger()
 
@@ -52,9 +62,11 @@ def settle(
     now: datetime,
 ) -> None:
     """Record the outcome of the call that holds the claim."""
-    if outcome.provider_message_id is not None:
+    if outcome.result == AttemptResult.ACCEPTED:
         message.provider = provider
-        message.provider_message_id = outcome.provider_message_id
+        message.provider_message_id = (
+            outcome.provider_message_id or message.provider_message_id
+        )
         message.rfc_message_id = outcome.rfc_message_id or message.rfc_message_id
         message.save(
             update_fields=["provider", "provider_message_id", "rfc_message_id"]
@@ -66,6 +78,7 @@ def settle(
             changes = (*changes, *_give_up(outcome.waiting))
             reason = QUOTA_EXHAUSTED
     moved = move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
+    suppressed = sync_suppressions(message, changes, now=now)
     events = settle_status(
         message,
         charged=moved.charged,
@@ -81,7 +94,53 @@ def settle(
         _look_for_events(message, state, moved.addresses, now=now)
     if provider == Provider.SIMULATOR:
         _script_events(message, outcome, now=now)
-    announce(message, events, now=now)
+    store_bounces(message, outcome, provider=provider, now=now)
+    announce(message, [*events, *suppressed], now=now)
+
+
+def sync_suppressions(
+    message: Message, changes: Sequence[DeliveryChange], *, now: datetime
+) -> list[NewEvent]:
+    """Suppress whom the provider suppresses, and return the events to publish.
+
+    The page, "Provider suppressions and resending". Joins the caller's transaction.
+    """
+    return suppress(
+        [
+            NewSuppression(change.address, SuppressionReason.PROVIDER)
+            for change in changes
+            if change.reason == SuppressionReason.PROVIDER
+        ],
+        tenant_id=message.tenant_id,
+        source_message_id=message.public_id,
+        now=now,
+    )
+
+
+def store_bounces(
+    message: Message, outcome: Outcome, *, provider: Provider, now: datetime
+) -> None:
+    """Store the bounces that came with the answer, as the events they are.
+
+    Due at once, in the transaction of the record that they follow.
+    """
+    events = [
+        DeliveryEvent(
+            source=EventSource(provider),
+            event_id=f"cf:{message.public_id}:{address}:sync",
+            provider_message_id=outcome.provider_message_id,
+            tag=message.public_id,
+            sender=message.from_address or "",
+            recipient=address,
+            kind=DeliveryKind.BOUNCED,
+            occurred_at=now,
+            subject=message.subject,
+            hard=True,
+            smtp_response="the provider says: permanently bounced",
+        )
+        for address in outcome.bounced
+    ]
+    inbox.store(events, due_at=[now] * len(events))
 
 
 def lapse(message: Message, state: OutboundState, *, now: datetime) -> None:

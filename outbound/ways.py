@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from domains.statuses import Transport
-from mailboxes.statuses import Provider
+from mailboxes.statuses import MessageKind, Provider
+
+MARKETING_NEEDS_SES: Final = "marketing_needs_ses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,8 @@ WAYS: Final[Mapping[Transport, Way]] = {
     Transport.SES: Way(Provider.SES, "ses_not_configured"),
     Transport.SMTP: Way(Provider.SMTP, "relay_not_configured"),
 }
+
+
+def is_marketing_refused(kind: MessageKind, transport: Transport) -> bool:
+    """Tell whether a transport's terms forbid this mail."""
+    return kind == MessageKind.MARKETING and transport == Transport.CLOUDFLARE

@@ -5,6 +5,7 @@ quotes of long names, and on some versions lets an encoded word become a header 
 """
 
 import binascii
+import re
 import string
 
 WORD_LIMIT = 75
@@ -12,6 +13,8 @@ WORD_LIMIT = 75
 
 _Q_START, _B_START, _END = "=?utf-8?q?", "=?utf-8?b?", "?="
 _FRAME = len(_Q_START) + len(_END)
+_WORD = re.compile(r"=\?utf-8\?([qb])\?([!-~]*?)\?=")
+_BETWEEN = re.compile(r"(\?=)[ \t]+(?==\?utf-8\?[qb]\?)")
 _LETTERS = string.ascii_letters + string.digits
 LEAST_WORD = _FRAME + len("=F0=9F=98=80")
 """Room in which any one character fits, however it is encoded."""
@@ -51,6 +54,23 @@ def percent_encoded(value: str, *, room: int) -> list[str]:
     """Return the value in RFC 2231's form, cut to pieces that split no character."""
     quoted = "".join([_PERCENT[octet] for octet in value.encode("utf-8")])
     return _cut_escaped(quoted, "%", room, room)
+
+
+def decoded_words(value: str) -> str:
+    """Return an unfolded text with the words that ``encoded_words`` made read again.
+
+    Blanks between two words only separate them (RFC 2047 section 6.2).
+    """
+    return _WORD.sub(_read, _BETWEEN.sub(r"\1", value))
+
+
+def _read(found: re.Match[str]) -> str:
+    kind, text = found.groups()
+    if kind == "b":
+        octets = binascii.a2b_base64(text)
+    else:
+        octets = binascii.a2b_qp(text, header=True)
+    return octets.decode("utf-8")
 
 
 def cut_utf8(data: bytes, limit: int) -> bytes:

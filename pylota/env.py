@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 _UNSET: Any = object()
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]{1,2}")
+_PATH_WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -194,6 +195,12 @@ def host_name(raw: str, *, with_port: bool) -> None:
         raise ValueError("must be a host name alone: no scheme, port or path")
     if len(name) > 253 or not all(_LABEL.fullmatch(part) for part in name.split(".")):
         raise ValueError("must be a host name in lower case, such as api.example.com")
+
+
+def path_word(raw: str) -> None:
+    """Raise ValueError unless the text is an id that can stand in a URL's path."""
+    if not _PATH_WORD.fullmatch(raw):
+        raise ValueError("must be an id: letters, digits, - and _ only")
 
 
 def domain_name(raw: str) -> None:

@@ -110,6 +110,18 @@ PM_SMTP_FINAL_SECONDS = env.seconds("PM_SMTP_FINAL_SECONDS", 60, least=0.1)
 PM_SMTP_PARALLEL = env.integer("PM_SMTP_PARALLEL", 4, least=1)
 PM_RELAY_CA_FILE = env.checked("PM_RELAY_CA_FILE", "", check=env.pem_file)
 
+# --- Cloudflare ----------------------------------------------------------------------
+
+PM_CF_ACCOUNT_ID = env.checked("PM_CF_ACCOUNT_ID", "", check=env.path_word)
+PM_CF_API_TOKEN = env.checked("PM_CF_API_TOKEN", "", check=env.word)
+env.together(PM_CF_ACCOUNT_ID=PM_CF_ACCOUNT_ID, PM_CF_API_TOKEN=PM_CF_API_TOKEN)
+PM_CF_API_BASE = env.checked(
+    "PM_CF_API_BASE",
+    "https://api.cloudflare.com/client/v4",
+    check=partial(env.service_url, schemes=("https", "http") if LOCAL else ("https",)),
+).rstrip("/")
+PM_CF_JOURNAL = env.boolean("PM_CF_JOURNAL", False)
+
 # --- the SES transport ---------------------------------------------------------------
 
 PM_SES_REGION = env.checked("PM_SES_REGION", "", check=env.aws_region)
@@ -330,6 +342,8 @@ LOGGING = {
         # a 4xx is the caller's business; what breaks is logged by location
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "ERROR"},
-        "httpx": {"level": "WARNING"},  # a line for each request says nothing
+        # they tell of every request with its URL, which may name a recipient
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
     },
 }

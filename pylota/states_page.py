@@ -10,6 +10,7 @@ from outbound.backoff import GIVE_UP_AFTER, JITTER, SECONDS
 from outbound.outcomes import outcome_of
 from outbound.transports.base import (
     Accepted,
+    RecipientSuppressed,
     Rejected,
     RejectReason,
     RetryClass,
@@ -24,7 +25,9 @@ _ONE: Final = "a@example.net"
 _RESULTS: Final[tuple[tuple[str, TransportResult], ...]] = (
     ("accepted", Accepted("id")),
     ("accepted, this recipient deferred", Accepted("id", deferred=(_ONE,))),
+    ("accepted, this recipient suppressed", Accepted("id", suppressed=(_ONE,))),
     ("rejected", Rejected(RejectReason.PROVIDER_VALIDATION, "550", "")),
+    ("somebody is suppressed, nobody can tell who", RecipientSuppressed("E", "")),
     ("try later", RetryLater(RetryClass.RELAY, "451")),
     ("unknown", Unknown(UncertainReason.TIMEOUT, "")),
 )

@@ -14,6 +14,7 @@ class RejectReason(StrEnum):
 
     PROVIDER_VALIDATION = "provider_validation"
     SENDER_DOMAIN_UNAVAILABLE = "sender_domain_unavailable"
+    RECIPIENT_SUPPRESSED = "recipient_suppressed_by_provider"
 
 
 class RetryClass(StrEnum):
@@ -54,13 +55,17 @@ class RecipientRefusal:
 class Accepted:
     """The transport took responsibility for the recipients not listed here.
 
-    ``deferred`` recipients were answered 4yz to RCPT TO: they stay queued.
+    ``deferred`` recipients were answered 4yz to RCPT TO: they stay queued. ``bounced``
+    are taken and have bounced for good already; ``suppressed`` are on the provider's
+    own list, and were left out. Without an id there is none that events could name.
     """
 
-    provider_message_id: str
+    provider_message_id: str | None
     rfc_message_id: str | None = None
     refused: tuple[RecipientRefusal, ...] = ()
     deferred: tuple[str, ...] = ()
+    bounced: tuple[str, ...] = ()
+    suppressed: tuple[str, ...] = ()
     detail: str = ""
 
 
@@ -78,6 +83,18 @@ class Rejected:
     refused: tuple[RecipientRefusal, ...] = ()
     issue: str | None = None
     alert: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientSuppressed:
+    """Definitely not sent to anybody: the provider refuses some of the recipients.
+
+    ``found`` are those, each with the provider's reason; empty when nobody can tell.
+    """
+
+    code: str
+    detail: str
+    found: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +119,7 @@ class Unknown:
     detail: str
 
 
-TransportResult = Accepted | Rejected | RetryLater | Unknown
+TransportResult = Accepted | Rejected | RecipientSuppressed | RetryLater | Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +143,10 @@ class OutgoingMessage:
     """One transport call: the composed bytes, the envelope, and the time it may take.
 
     ``recipients`` are the deliveries still queued, ``fields`` which header named each
-    (to, cc, or bcc for none). ``seconds_left`` says how long the
-    claim still lasts; ``announce`` commits a phase before its first octet leaves and
-    raises ClaimLost when the claim has ended meanwhile.
+    (to, cc, or bcc for none); ``journal_bcc`` gets a copy of its own, from which the
+    provider's Message-ID is learned. ``seconds_left`` says how long the claim still
+    lasts; ``announce`` commits a phase before its first octet leaves and raises
+    ClaimLost when the claim has ended meanwhile.
     """
 
     message_id: str
@@ -139,6 +157,7 @@ class OutgoingMessage:
     mime: bytes = field(repr=False)
     relay: Relay | None = None
     fields: Mapping[str, str] = field(default_factory=dict, repr=False)
+    journal_bcc: str | None = None
     deadline_seconds: float = 240.0
     seconds_left: Callable[[], float] = field(default=lambda: 300.0, repr=False)
     announce: Callable[[Phase], None] = field(default=lambda phase: None, repr=False)

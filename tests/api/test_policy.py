@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from core import objects
 from domains.models import Domain
@@ -167,6 +168,15 @@ def test_with_ses_configured_a_domain_of_ses_may_send(
     settings.PM_SES_REGION = "eu-west-1"
 
     assert api.send(booking()).status_code == 202
+
+
+def test_a_domain_of_a_configured_account_may_send(
+    api: ApiClient,
+) -> None:
+    Domain.objects.update(transport="cloudflare")
+
+    with override_settings(PM_CF_ACCOUNT_ID="account", PM_CF_API_TOKEN="token"):
+        assert api.send(booking()).status_code == 202
 
 
 def test_a_message_that_no_transport_takes_is_refused(api: ApiClient) -> None:

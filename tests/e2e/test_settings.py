@@ -110,6 +110,10 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("PM_SES_ACCESS_KEY_ID", "hu sh"),
         ("PM_SES_SECRET_ACCESS_KEY", "hush\thush"),
         ("PM_SES_ENDPOINT_URL", "http://hush.example.com"),
+        ("PM_CF_ACCOUNT_ID", "../zones"),
+        ("PM_CF_API_TOKEN", "hush hush"),
+        ("PM_CF_API_BASE", "http://api.cloudflare.com/client/v4"),
+        ("PM_CF_JOURNAL", "often"),
     ],
 )
 def test_what_is_wrong_is_named_and_no_secret_is_shown(
@@ -128,16 +132,27 @@ SES = {
 }
 
 
-@pytest.mark.parametrize("missing", SES)
-def test_half_a_set_of_ses_keys_stops_the_start(tmp_path: Path, missing: str) -> None:
-    said = start(tmp_path, **{**SES, missing: ""})
+CLOUDFLARE = {"PM_CF_ACCOUNT_ID": "0123-abc", "PM_CF_API_TOKEN": "hush/hush+hush"}
 
-    assert f"config_invalid: {missing} is not set, but PM_SES_" in said
+
+@pytest.mark.parametrize(
+    ("keys", "missing"),
+    [(keys, missing) for keys in (SES, CLOUDFLARE) for missing in keys],
+)
+def test_half_a_set_of_a_providers_keys_stops_the_start(
+    tmp_path: Path, keys: dict[str, str], missing: str
+) -> None:
+    said = start(tmp_path, **{**keys, missing: ""})
+
+    assert f"config_invalid: {missing} is not set, but PM_" in said
     assert "hush" not in said
 
 
-def test_a_whole_set_of_ses_keys_starts(tmp_path: Path) -> None:
-    assert start(tmp_path, **SES) == ""
+@pytest.mark.parametrize("keys", [SES, CLOUDFLARE])
+def test_a_whole_set_of_a_providers_keys_starts(
+    tmp_path: Path, keys: dict[str, str]
+) -> None:
+    assert start(tmp_path, **keys) == ""
 
 
 def test_a_domain_without_a_relay_may_wait_for_another_transport(

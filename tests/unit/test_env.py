@@ -36,6 +36,8 @@ READERS: dict[str, Reader] = {
     ),
     "domain": lambda name: env.checked(name, "", check=env.domain_name),
     "pem": lambda name: env.checked(name, "", check=env.pem_file),
+    "path word": lambda name: env.checked(name, "", check=env.path_word),
+    "word": lambda name: env.checked(name, "", check=env.word),
 }
 
 
@@ -62,6 +64,8 @@ READERS: dict[str, Reader] = {
         ("local host", "localhost:9000", "localhost:9000"),
         ("domain", "agents.example.com", "agents.example.com"),
         ("pem", certifi.where(), certifi.where()),
+        ("path word", "0123-abc_D", "0123-abc_D"),
+        ("word", "v1.0-a/b=", "v1.0-a/b="),
     ],
 )
 def test_a_right_value_is_read(
@@ -99,6 +103,11 @@ def test_a_right_value_is_read(
         ("host", "api_1.example.com", "must be a host name in lower case"),
         ("domain", "agents", "'agents' is not a domain name"),
         ("domain", "Agents.example.com", "must be written agents.example.com"),
+        ("path word", "../hush", "must be an id"),
+        ("path word", "hush?a=b", "must be an id"),
+        ("word", "hush hush", "must be one word of ASCII characters"),
+        ("word", "hush\r\nX-A: b", "must be one word of ASCII characters"),
+        ("word", "hüsh", "must be one word of ASCII characters"),
         ("pem", "/nowhere/ca.pem", "is not a usable file: No such file"),
         ("pem", __file__, "is not a usable file: no certificates in PEM"),
     ],
