@@ -65,8 +65,8 @@ class OutboundState(models.Model):
     """The queue: exists while its message is queued, and says when it is due.
 
     Exactly one of ``dispatch_at`` and ``claim_token`` is set, so that no row is queued
-    and forgotten. ``as_composed`` keeps From and Reply-To while the message's own row
-    names the sender of a fallback.
+    and forgotten. ``as_composed`` keeps From and Reply-To of a claimed message that
+    leaves by fallback: its own row names the sender of the call.
     """
 
     message = models.OneToOneField(

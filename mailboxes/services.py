@@ -256,6 +256,18 @@ def raise_alert(
     )
 
 
+def resolve_alert(name: str, *, subject: str = "") -> None:
+    """Close the open alert of this name and subject, if there is one.
+
+    Joins the caller's transaction.
+    """
+    execute(
+        "UPDATE alerts SET resolved_at = clock_timestamp()"
+        " WHERE name = %(name)s AND subject = %(subject)s AND resolved_at IS NULL",
+        {"name": name, "subject": subject},
+    )
+
+
 @transaction.atomic
 def pause_identity(identity_id: str, *, actor_key_id: str | None = None) -> bool:
     """Pause an active identity by hand; tell whether anything changed.

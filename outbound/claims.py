@@ -26,9 +26,11 @@ from delivery.statuses import AttemptResult, DeliveryStatus
 from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
+from outbound.breaker import evidence_of, way_of
+from outbound.breaker_services import note_end, scope_of, take_probe
 from outbound.compose import rfc_message_id_of
 from outbound.departure import Depart, Stop, departure
-from outbound.fallback import composed_from, leave_from
+from outbound.fallback import leave_from
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Origin, sender_of
@@ -39,6 +41,7 @@ from outbound.settling import (
     report_stuck,
     settle,
     turn_away,
+    wait_behind,
 )
 from outbound.transports.base import (
     ClaimLost,
@@ -134,7 +137,7 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         return None
     if state.retry_at is not None and state.retry_at > now:
         return None  # a late copy of an old ring is no retry
-    sender = sender_of(message, composed_from(message, state), now=now)
+    sender = sender_of(message, now=now)
     if sender is None:
         turn_away(message, state, Stop("identity_deleted"), now=now)
         return None
@@ -145,41 +148,53 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     if not withhold(message, now=now):
         return None
     origin = sender.origin(way)
-    composed_id = rfc_message_id_of(message.public_id, composed_from(message, state))
-    mime = leave_from(message, state, origin, mime)
-    return _write(
+    take = partial(
+        _write,
         message,
+        state,
         mime,
         origin,
         way.provider,
         token,
-        composed_id=composed_id,
         now=now,
         started=started,
     )
+    if (taken := take()) is not None:
+        return taken
+    # the way is closed: this is its one probe, or it waits
+    closed = way_of(way.provider, domain_id=origin.domain_id)
+    if closed is None or (probe_at := take_probe(closed, token=token, now=now)) is None:
+        return take()
+    wait_behind(message, state, probe_at=probe_at, now=now)
+    return None
 
 
 def _write(
     message: Message,
+    state: OutboundState,
     mime: bytes,
     origin: Origin,
     provider: Provider,
     token: UUID,
     *,
-    composed_id: str,
     now: datetime,
     started: float,
 ) -> Claim | None:
     fields = queued_among(message)
     recipients = tuple(fields)
+    composed_id = rfc_message_id_of(message.public_id, message.from_address or "")
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
         " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
-        " WHERE message_pk = %(message)s AND claim_token IS NULL RETURNING 1),"
+        " WHERE message_pk = %(message)s AND claim_token IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM transport_breakers"  # unless we are its probe
+        " WHERE provider = %(provider)s AND scope = %(scope)s AND openings > 0"
+        " AND probe_token IS DISTINCT FROM %(token)s) RETURNING 1),"
         " leased AS (UPDATE threads SET lock_until = %(lease)s"
         " WHERE pk = %(thread)s AND lock_owner = %(owner)s),"
         " renamed AS (UPDATE messages SET rfc_message_id = NULL"
-        " WHERE pk = %(message)s AND provider IS NULL AND %(rfc_id)s::text IS NULL)"
+        " WHERE pk = %(message)s AND provider IS NULL AND %(rfc_id)s::text IS NULL"
+        " AND EXISTS (SELECT 1 FROM taken))"
         " INSERT INTO attempts (message_pk, n, tenant_id, provider, claim_token,"
         " claimed_at, phase, rfc_message_id, from_address, recipients)"
         " SELECT %(message)s, (SELECT coalesce(max(n), 0) + 1 FROM attempts"
@@ -195,6 +210,7 @@ def _write(
             "owner": message.public_id,
             "tenant": message.tenant_id,
             "provider": str(provider),
+            "scope": scope_of(way_of(provider, domain_id=origin.domain_id)),
             "phase": str(FIRST_PHASE.get(provider, Phase.CONNECTING)),
             "rfc_id": None if provider in NAMES_ITSELF else composed_id,
             "from": origin.address,
@@ -210,7 +226,7 @@ def _write(
         domain=origin.domain_name,
         from_address=origin.address,
         recipients=recipients,
-        mime=mime,
+        mime=leave_from(message, state, origin, mime),
         relay=origin.relay,
         fields=fields,
         journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
@@ -323,6 +339,8 @@ def _record(claim: Claim, result: TransportResult) -> None:
             now=now,
         )
     else:
+        way = way_of(claim.provider, domain_id=claim.domain_id)
+        note_end(way, evidence_of(outcome), token=claim.token, now=now)
         settle(message, held, outcome, provider=claim.provider, now=now)
 
 

@@ -142,6 +142,14 @@ class TransportUnavailable(PylotaError):
     fix = "Configure the transport named in details.reason, or use another domain."
 
 
+class NotCancelable(PylotaError):
+    """The message has left the queue, or may be leaving it at this moment."""
+
+    code = "not_cancelable"
+    status = 409
+    fix = "Read the message again: its status tells what became of it."
+
+
 class MessageTooLarge(PylotaError):
     """The composed message is larger than any transport takes."""
 

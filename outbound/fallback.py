@@ -22,35 +22,17 @@ from outbound.serializers import Json, person
 FLAG: Final = "sent_via_fallback"
 
 
-def composed_from(message: Message, state: OutboundState) -> str:
-    """Return the From that a queued message was composed with."""
-    as_composed = state.as_composed or {"from_address": message.from_address or ""}
-    return str(as_composed["from_address"])
-
-
 def leave_from(
     message: Message, state: OutboundState, origin: Origin, mime: bytes
 ) -> bytes:
-    """Let the message's row name who sends it now, and return its bytes under it.
-
-    How it was composed is kept while it is queued: a retry decides anew.
-    """
-    if origin.address != composed_from(message, state):
-        return _fall_back(message, state, origin, mime)
-    if state.as_composed is not None:
-        _come_back(message, state)
-    return mime
-
-
-def _fall_back(
-    message: Message, state: OutboundState, origin: Origin, mime: bytes
-) -> bytes:
-    if state.as_composed is None:
-        state.as_composed = {
-            "from_address": message.from_address,
-            "reply_to": message.reply_to,
-        }
-        state.save(update_fields=["as_composed"])
+    """Let the message's row name who sends it now, and return its bytes under it."""
+    if origin.address == message.from_address:
+        return mime
+    state.as_composed = {
+        "from_address": message.from_address,
+        "reply_to": message.reply_to,
+    }
+    state.save(update_fields=["as_composed"])
     name = message.from_name or ""
     answers_to = _answers_to(message, origin)
     _name_sender(
@@ -68,9 +50,14 @@ def _fall_back(
     )
 
 
-def _come_back(message: Message, state: OutboundState) -> None:
-    """Leave under the own address again; the thread stays pinned for its 72 hours."""
-    own = state.as_composed or {}
+def come_back(message: Message, state: OutboundState) -> None:
+    """Name the message's own sender again, when it did not leave, or not whole.
+
+    A retry decides anew. The flag stays if a part has left by fallback, the thread's
+    pin for its 72 hours.
+    """
+    if (own := state.as_composed) is None:
+        return
     taken = message.attempts.filter(result=AttemptResult.ACCEPTED)
     part_fell_back = taken.exclude(from_address=own["from_address"]).exists()
     _name_sender(
@@ -79,8 +66,6 @@ def _come_back(message: Message, state: OutboundState) -> None:
         reply_to=own["reply_to"],
         flags=[flag for flag in message.flags if flag != FLAG or part_fell_back],
     )
-    state.as_composed = None
-    state.save(update_fields=["as_composed"])
 
 
 def _name_sender(

@@ -1,10 +1,10 @@
-"""The ledger of idempotency keys."""
+"""The ledger of idempotency keys, and the breakers of the ways out."""
 
 from django.db import models
 from django.db.models import Q
 
-from core.fields import ID_LENGTH, created_at
-from mailboxes.statuses import Operation
+from core.fields import ID_LENGTH, choice_check, created_at
+from mailboxes.statuses import Operation, Provider
 
 
 class LedgerEntry(models.Model):
@@ -45,3 +45,41 @@ class LedgerEntry(models.Model):
 
     def __str__(self) -> str:
         return self.message_id
+
+
+class Breaker(models.Model):
+    """A way out that has left calls in doubt; no row means that it works.
+
+    ``scope`` is a domain's id for a relay, and ``account`` for a provider whose one
+    account carries every domain. Closed with a count below three, open from there on;
+    ``probe_token`` is the claim that tries it.
+    """
+
+    pk = models.CompositePrimaryKey("provider", "scope")
+    provider = models.TextField(choices=Provider)
+    scope = models.CharField(max_length=ID_LENGTH)
+    unknowns = models.IntegerField()
+    openings = models.IntegerField()
+    probe_at = models.DateTimeField(null=True, blank=True)
+    probe_token = models.UUIDField(null=True, blank=True)
+
+    class Meta:
+        db_table = "transport_breakers"
+        constraints = [
+            choice_check("transport_breakers", "provider", Provider),
+            models.CheckConstraint(
+                condition=~Q(scope=""), name="transport_breakers_scope_given"
+            ),
+            models.CheckConstraint(
+                condition=Q(unknowns__gte=1, openings__gte=0),
+                name="transport_breakers_counts",
+            ),
+            models.CheckConstraint(
+                condition=Q(openings=0, probe_at=None, probe_token=None)
+                | Q(openings__gte=1, probe_at__isnull=False),
+                name="transport_breakers_open_has_probe",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.scope}"

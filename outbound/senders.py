@@ -83,15 +83,14 @@ def waiting(message_id: str) -> Waiting | None:
     return Waiting(domain=row[0], needs_slot=row[1] != TenantMode.TEST)
 
 
-def sender_of(message: Message, from_address: str, *, now: datetime) -> Sender | None:
+def sender_of(message: Message, *, now: datetime) -> Sender | None:
     """Read identity, tenant and domains as they are now; joins the caller's.
 
-    ``from_address`` is the one that the message was composed with. None when it is
-    gone: it goes with its identity alone.
+    None when the address is gone: it goes with its identity alone.
     """
     identity = Identity.objects.select_related("tenant").get(pk=message.identity_id)
     found = Address.objects.select_related("domain").filter(identity=identity)
-    address = found.filter(address=from_address).first()
+    address = found.filter(address=message.from_address).first()
     if address is None:
         return None
     own = _origin(address)

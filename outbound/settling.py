@@ -38,7 +38,9 @@ from mailboxes.models import Message
 from mailboxes.services import NewEvent, audit, raise_alert
 from mailboxes.statuses import MessageStatus, Provider, Severity
 from outbound.backoff import next_attempt
+from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
+from outbound.fallback import come_back
 from outbound.outcomes import Outcome
 from outbound.transports.base import RetryClass, UncertainReason
 from outbound.transports.simulator import events_for
@@ -76,6 +78,8 @@ def settle(
         if retry_at is None:
             changes = (*changes, *_give_up(outcome.waiting))
             reason = QUOTA_EXHAUSTED
+    if outcome.retry is not None or outcome.result == AttemptResult.REJECTED:
+        come_back(message, state)
     moved = move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
     suppressed = sync_suppressions(message, changes, now=now)
     events = settle_status(
@@ -215,11 +219,30 @@ def report_stuck(message_id: str, alert: str) -> None:
 def _wait(
     message: Message, state: OutboundState, retry_class: RetryClass, *, now: datetime
 ) -> None:
-    retry_at = _retry_at(message, state, retry_class, now=now)
-    if retry_at is None:
+    until = _retry_at(message, state, retry_class, now=now)
+    _wait_until(message, state, until, now=now)
+
+
+def wait_behind(
+    message: Message, state: OutboundState, *, probe_at: datetime, now: datetime
+) -> None:
+    """Back off a message whose way out is closed until its next probe may go."""
+    until = due_behind(
+        probe_at,
+        now=now,
+        submitted_at=message.received_at,
+        spread=random.random(),  # noqa: S311  jitter, not a secret
+    )
+    _wait_until(message, state, until, now=now)
+
+
+def _wait_until(
+    message: Message, state: OutboundState, until: datetime | None, *, now: datetime
+) -> None:
+    if until is None:
         _end_unsent(message, "failed", reason=QUOTA_EXHAUSTED, now=now)
     else:
-        _back_off(message, state, until=retry_at, now=now)
+        _back_off(message, state, until=until, now=now)
 
 
 def _retry_at(
@@ -252,6 +275,7 @@ def _back_off(
         dispatch_at=until,
         retry_at=until,
         rung_at=None,
+        as_composed=None,
         backoff_n=state.backoff_n + 1,
         backoff_first_at=state.backoff_first_at or now,
     )
@@ -293,6 +317,21 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
     if set(statuses_of(message)) - UNSENT:
         _end_unsent(message, "failed", reason=reason, now=now)
         return
+    cancel_unsent(message, reason=reason, now=now)
+
+
+def cancel_unsent(
+    message: Message,
+    *,
+    now: datetime,
+    reason: str | None = None,
+    actor_key_id: str | None = None,
+) -> None:
+    """Cancel a message that nobody has claimed and of which nothing was sent.
+
+    Its thread, its hold and its place on the day are given back; its deliveries stay
+    ``queued`` (REST contract, section 2.7). Without a key, the system did it.
+    """
     events = settle_status(
         message, charged=0, now=now, status=MessageStatus.CANCELED, reason=reason
     )
@@ -303,7 +342,8 @@ def _stop(message: Message, reason: str, *, now: datetime) -> None:
         tenant_id=message.tenant_id,
         target_type="message",
         target_id=message.public_id,
-        details={"reason": reason},
+        details=None if reason is None else {"reason": reason},
+        actor_key_id=actor_key_id,
     )
 
 

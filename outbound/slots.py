@@ -7,7 +7,10 @@ tenant's mail (architecture section 4):
   places; everybody else gives the row back;
 - the last free slot never goes to a domain that already holds half of them. So the mail
   of another domain finds a slot even when the calls of the first one all hang, and
-  while others wait, a domain gets no more than half.
+  while others wait, a domain gets no more than half;
+- the last place to wait is kept for a domain that holds no slot, and who holds fewest
+  is served first. So when two dead relays hold all slots, a third domain gets the first
+  that comes free, however many of theirs wait.
 """
 
 import os
@@ -116,8 +119,11 @@ class Slots:
         return free > 1 or (free == 1 and self._held[domain] < self.half)
 
     def _may_wait(self, domain: str) -> bool:
+        free = self.places - len(self._waiting)
         of_one = sum(waiter.domain == domain for waiter in self._waiting)
-        return len(self._waiting) < self.places and of_one < self.places_of_one
+        if not self._held[domain] and not of_one:
+            return free > 0
+        return free > 1 and of_one < self.places_of_one
 
     def _grant(self, domain: str) -> Slot:
         self._held[domain] += 1
@@ -134,14 +140,15 @@ class Slots:
             self._serve()
 
     def _serve(self) -> None:
-        """Grant what is free to those who wait, in the order they came."""
+        """Grant what is free: to who holds fewest, then to who came first."""
         while (waiter := self._next()) is not None:
             self._waiting.remove(waiter)
             waiter.slot = self._grant(waiter.domain)
             waiter.answered.set()
 
     def _next(self) -> _Waiter | None:
-        return next((w for w in self._waiting if self._may_have(w.domain)), None)
+        fit = (w for w in self._waiting if self._may_have(w.domain))
+        return min(fit, key=lambda waiter: self._held[waiter.domain], default=None)
 
 
 @cache

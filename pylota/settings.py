@@ -98,6 +98,7 @@ PM_RING_AHEAD = env.integer("PM_RING_AHEAD", 1000, least=1)
 PM_BACKOFF_SCALE = env.seconds("PM_BACKOFF_SCALE", 1.0)
 if PM_ENV == "production" and PM_BACKOFF_SCALE != 1:
     raise ImproperlyConfigured("config_invalid: PM_BACKOFF_SCALE is 1 in production.")
+PM_BREAKER_SECONDS = env.seconds("PM_BREAKER_SECONDS", 300)
 PM_LOCK_WAITERS = env.integer("PM_LOCK_WAITERS", 0)
 PM_LISTEN_DATABASE_URL = env.text("PM_LISTEN_DATABASE_URL", "")
 

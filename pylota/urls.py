@@ -25,6 +25,7 @@ from mailboxes.api.keys import KeysView, KeyView, MeView, RotateKeyView
 from mailboxes.api.policies import PolicyView
 from mailboxes.api.tenants import TenantsView, TenantView
 from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
+from outbound.api.cancel import CancelView
 from outbound.api.files import AttachmentView, LinkView, RawView
 from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
 from outbound.api.threads import ThreadsView, ThreadView
@@ -69,6 +70,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     (f"{MESSAGE}/reply", ReplyView, "message-reply"),
     (f"{MESSAGE}/reply-all", ReplyAllView, "message-reply-all"),
     (f"{MESSAGE}/forward", ForwardView, "message-forward"),
+    (f"{MESSAGE}/cancel", CancelView, "message-cancel"),
     (f"{MESSAGE}/resolve", ResolveView, "message-resolve"),
     (f"{MESSAGE}/attempts", AttemptsView, "message-attempts"),
     (f"{MESSAGE}/raw", RawView, "message-raw"),

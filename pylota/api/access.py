@@ -70,6 +70,7 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("message-reply", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-reply-all", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-forward", "POST"): _needs(Scope.MESSAGES_SEND),
+    ("message-cancel", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-attachment", "GET"): _needs(Scope.ATTACHMENTS_READ),
     ("tenant-identities", "POST"): _needs(Scope.IDENTITIES_WRITE, *_PT),
     ("tenant-identities", "GET"): _needs(Scope.IDENTITIES_READ),

@@ -29,7 +29,7 @@ def _wait_of(message: Message) -> float:
     state = OutboundState.objects.get(message=message)
     assert state.retry_at is not None
     assert state.dispatch_at == state.retry_at <= message.received_at + DAY
-    assert state.claim_token is state.claimed_at is None
+    assert (state.claim_token, state.claimed_at) == (None, None)
     assert Thread.objects.get().lock_owner is None
     assert Hold.objects.get().expires_at == state.retry_at + KEPT
     assert events_of(message) == []

@@ -353,7 +353,7 @@ def test_a_retry_decides_anew_and_comes_back_to_a_domain_that_is_well_again(
         relay.follow(Script(always={"dot": "451 4.3.0 later"}))
         work(message)
         assert message.status == MessageStatus.QUEUED
-        assert message.flags == ["sent_via_fallback"]
+        assert (message.from_address, message.reply_to) == composed
 
         Domain.objects.filter(kind=DomainKind.EXTERNAL).update(state="healthy")
         move_to(own, thread)
@@ -454,6 +454,21 @@ def test_what_blames_the_sender_of_a_fallback_is_noted_on_the_platforms_domain(
     own = Domain.objects.get(kind=DomainKind.EXTERNAL)
     assert [issue["code"] for issue in platform.issues] == ["smtp_auth_failed"]
     assert own.issues == []
+
+
+@pytest.mark.parametrize("dot", ["550 5.7.1 no", "451 4.3.0 later"])
+def test_what_was_refused_for_good_or_for_a_day_was_not_sent_via_fallback(
+    relay: SmtpServer, later: Later, dot: str
+) -> None:
+    relay.follow(Script(always={"dot": dot}))
+    message = queued(thread_with_fallback(platform="smtp"), A)
+    composed_from = message.from_address
+    later(24 * 3600 - 10)
+
+    work(message)
+
+    assert message.status in (MessageStatus.REJECTED, MessageStatus.FAILED)
+    assert (message.from_address, message.flags) == (composed_from, [])
 
 
 def test_recipients_that_cloudflare_suppresses_are_set_aside_in_a_fallback_too(

@@ -123,6 +123,45 @@ def test_a_dead_relay_with_a_thousand_messages_leaves_room_for_another() -> None
     assert len(dead) == 3
 
 
+def test_two_dead_relays_leave_the_next_free_slot_to_a_third_domain() -> None:
+    """Row 39, with two: their calls hold every slot, their mail wants every place."""
+    # Given two domains whose calls hang, with every thread asking for more
+    slots = _slots(size=8, places=4)
+    held = [_taken(slots, name) for name in ["a.test"] * 4 + ["b.test"] * 4]
+    with ThreadPoolExecutor(8) as pool:
+        dead = [_wait_in_line(pool, slots, name) for name in ("a.test", "b.test")]
+        dead.append(_wait_in_line(pool, slots, "a.test"))
+        for name in ("a.test", "b.test"):
+            assert [slots.take(name) for _ in range(100)] == [None] * 100
+
+        # When mail of others comes, each has the kept place in its turn
+        for name in ("c.test", "d.test"):
+            other = _wait_in_line(pool, slots, name)
+            assert slots.take("e.test") is None
+
+            # Then the first slot that is freed is its own
+            held.pop(0).release()
+            assert other.result(5) is not None
+        assert not any(waiting.done() for waiting in dead)
+        slots.close()
+
+
+def test_who_holds_fewest_is_served_before_who_came_first() -> None:
+    # Given one that came first and holds a slot, and one after it that holds none
+    slots = _slots(size=4, places=4)
+    held = [_taken(slots, f"{name}.test") for name in "aabx"]
+    with ThreadPoolExecutor(2) as pool:
+        first = _wait_in_line(pool, slots, "b.test")
+        second = _wait_in_line(pool, slots, "c.test")
+
+        # When slots come free, then the one without any goes before
+        held.pop().release()
+        assert second.result(5) is not None
+        assert not first.done()
+        held.pop(0).release()
+        assert first.result(5) is not None
+
+
 def test_patience_ends_and_whoever_gave_up_holds_nobody_to_their_half() -> None:
     # Given a domain with all it may have, and another that waits in vain
     slots = _slots(size=1, patience=0.2)

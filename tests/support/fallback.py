@@ -17,7 +17,7 @@ from domains.statuses import (
     Transport,
 )
 from mailboxes.models import Address, Message, Thread
-from mailboxes.statuses import AddressRole
+from mailboxes.statuses import AddressRole, MessageKind
 from tests.factories import (
     AddressFactory,
     DomainFactory,
@@ -64,11 +64,15 @@ def platform_domain(transport: str) -> Domain:
     return found
 
 
-def queued(thread: Thread, *recipients: str, **fields: object) -> Message:
+def queued(
+    thread: Thread,
+    *recipients: str,
+    kind: MessageKind = MessageKind.TRANSACTIONAL,
+) -> Message:
     """Return a queued message of the own address, with a composed sent copy."""
     own = thread.identity.addresses.get(role=AddressRole.PRIMARY)
     return cloudflare.queued(
-        *recipients, thread=thread, from_address=own.address, **fields
+        *recipients, thread=thread, from_address=own.address, kind=kind
     )
 
 
