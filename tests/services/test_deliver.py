@@ -1,6 +1,7 @@
 """The worker half: slot, claim, call, record, and nothing that sends twice."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import pytest
 from django.db import OperationalError
@@ -8,7 +9,7 @@ from django.db import OperationalError
 from core import points
 from core.clock import database_now
 from delivery.models import Attempt, OutboundState
-from mailboxes.models import Address, Alert, Message
+from mailboxes.models import Alert, Message
 from mailboxes.statuses import MessageStatus, TenantMode
 from outbound import claims, deliver, dispatch, parked, slots
 from outbound.slots import Slots
@@ -237,11 +238,16 @@ def test_what_fails_between_claim_and_call_is_tried_later(
 
 
 def test_a_message_that_no_claim_can_be_taken_for_backs_off_and_ends_after_a_day(
-    transport: ScriptedTransport, later: Callable[[float], None]
+    transport: ScriptedTransport,
+    later: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def fail(message: Message, *, now: datetime) -> None:
+        raise ValueError("no such transport")
+
     # Given a message whose sender cannot be read any more
     message = rung()
-    Address.objects.filter(address=message.from_address).delete()
+    monkeypatch.setattr(claims, "sender_of", fail)
 
     # When it is rung, then it is not rung every five seconds for ever
     deliver.deliver(message.public_id)
