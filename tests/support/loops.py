@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from core import clock
+from core import clock, objects
+from core.clock import database_now
+from core.ids import new_id
 from delivery.models import OutboundState, ProviderEvent
 from delivery.services import apply_event
 from domains.statuses import ReplyToken
@@ -71,11 +73,14 @@ def new_box(
     name: str = "Acme Bookings",
     reply_token: ReplyToken = ReplyToken.NONE,
     mode: TenantMode = TenantMode.TEST,
+    **domain_fields: Any,
 ) -> Box:
     """Make a mailbox of a test tenant, on a domain of its own."""
     tenant = tenant or TenantFactory.create(mode=mode)
     identity = IdentityFactory.create(tenant=tenant, display_name=name)
-    domain = DomainFactory.create(tenant=tenant, reply_token=reply_token)
+    domain = DomainFactory.create(
+        tenant=tenant, reply_token=reply_token, **domain_fields
+    )
     address: Address = AddressFactory.create(identity=identity, domain=domain)
     secret = create_key(name="t", tenant=tenant).secret
     return Box(identity, address.address, ApiClient(secret, identity.id))
@@ -112,3 +117,27 @@ def work() -> None:
     leave()
     take_in()
     hear()
+
+
+def copy_of(raw: bytes, box: Box, *, tenant: Tenant | None = None) -> InboundJob:
+    """Queue these octets for a mailbox, as if a mailbox of a test tenant sent them."""
+    sender = tenant or box.identity.tenant
+    message_id = new_id("msg")
+    key = f"t/{sender.id}/i/{box.identity.id}/out/{message_id}.eml"
+    objects.put(key, raw, metadata={})
+    return InboundJob.objects.create(
+        id=new_id("job"),
+        tenant=sender,
+        source="loopback",
+        source_message_id=message_id,
+        source_key=key,
+        recipient=box.address,
+        message_id=new_id("msg"),
+        due_at=database_now(),
+    )
+
+
+def letter(box: Box, *fields: str, body: str = "Hello") -> bytes:
+    """Return a plain message to a mailbox, with more fields."""
+    head = [f"From: Jo <jo@example.net>\r\nTo: {box.address}", *fields]
+    return ("\r\n".join(head) + f"\r\n\r\n{body}\r\n").encode()
