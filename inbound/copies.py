@@ -10,16 +10,18 @@ from core.canonical import sha256_hex
 from core.errors import ObjectStoreAway
 from core.ids import new_id
 from inbound.parse import ParsedFile
+from inbound.risks import Judged, judge_file
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of a message, and where its bytes are."""
+    """A file of a message, where its bytes are, and what they were found to be."""
 
     id: str
     key: str
     sha256: str
     file: ParsedFile
+    judged: Judged
 
 
 class Copies:
@@ -65,7 +67,13 @@ class Copies:
 
     def _stored(self, file: ParsedFile) -> StoredFile:
         id_ = new_id("att")
-        return StoredFile(id_, f"{self.folder}/a/{id_}", sha256_hex(file.content), file)
+        return StoredFile(
+            id=id_,
+            key=f"{self.folder}/a/{id_}",
+            sha256=sha256_hex(file.content),
+            file=file,
+            judged=judge_file(file.filename, file.content_type, file.content),
+        )
 
     def _put(self, key: str, body: bytes) -> None:
         objects.put(key, body, metadata=self._metadata)

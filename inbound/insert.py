@@ -88,6 +88,8 @@ def _files(letter: Letter, message: Message) -> list[Attachment]:
             content_id=stored.file.content_id,
             object_key=stored.key,
             text_status="skipped",
+            sniffed_type=stored.judged.sniffed_type,
+            risk=stored.judged.risk,
         )
         for stored in letter.files
     ]

@@ -112,6 +112,23 @@ def test_the_receiver_is_told_what_came() -> None:
     assert objects.get(got.attachments.get().object_key) == b"hello"
 
 
+def test_a_file_that_could_do_harm_is_shown_and_not_handed_out() -> None:
+    ada, bob = two_boxes()
+    harmful = {**a_file(), "filename": "plan.exe"}
+
+    ada.send(bob, attachments=[harmful, a_file()])
+    work()
+
+    got = bob.the_received()
+    first, second = got.attachments.order_by("part_index")
+    assert (first.risk, second.risk) == ("executable", None)
+    shown = bob.api.get(f"{bob.api.path}/{got.public_id}").json()
+    assert len(shown["attachments"]) == 2
+    folder = f"{bob.api.path}/{got.public_id}/attachments"
+    assert bob.api.get(f"{folder}/{first.id}").status_code == 404
+    assert bob.api.get(f"{folder}/{second.id}").content == b"hello"
+
+
 def test_html_that_comes_in_is_stored_safe() -> None:
     ada, bob = two_boxes()
     page = (

@@ -14,7 +14,7 @@ from mailboxes.identity_services import delete_identity
 from mailboxes.models import Contact, Event, Message, Thread
 from outbound.deliver import deliver
 from tests.support.loops import Box, copy_of, letter, new_box, two_boxes
-from tests.support.racers import Racers
+from tests.support.racers import Action, Racers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,7 +117,7 @@ def test_two_mailboxes_that_write_to_each_other_do_not_wait_in_a_circle(
         sent = [ada.send(bob, key=f"a{n}"), bob.send(ada, key=f"b{n}")]
         jobs = InboundJob.objects.filter(state="pending")
         events = ProviderEvent.objects.filter(state="pending")
-        actions = [
+        actions: list[Action] = [
             *(partial(deliver, message.public_id) for message in sent),
             *(partial(receive, job.id) for job in jobs),
             *(partial(apply_event, event.id) for event in events),

@@ -9,6 +9,7 @@ from django.db import transaction
 from core import objects
 from core.clock import database_now
 from core.errors import ObjectStoreAway
+from core.ids import new_id
 from core.sanitizing import TooCostly
 from delivery.models import ProviderEvent
 from inbound import reading, receive, tasks
@@ -308,7 +309,7 @@ def test_a_suppressed_sender_is_shown_and_marked(box: Box) -> None:
     suppress(
         [NewSuppression("jo@example.net", SuppressionReason.MANUAL)],
         tenant_id=box.identity.tenant_id,
-        source_message_id=None,
+        source_message_id=new_id("msg"),
         now=database_now(),
     )
 
