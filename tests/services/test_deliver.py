@@ -147,7 +147,7 @@ def test_a_process_that_is_ending_claims_nothing(
 
 
 def test_a_test_tenants_message_needs_no_slot(process_slots: Slots) -> None:
-    # Given a test tenant, whose mail goes to the simulator, and no free slot
+    # Given a test tenant, whose mail leaves by no socket, and no free slot
     message = rung()
     message.tenant.mode = TenantMode.TEST
     message.tenant.save()
@@ -156,7 +156,7 @@ def test_a_test_tenants_message_needs_no_slot(process_slots: Slots) -> None:
     deliver.deliver(message.public_id)
 
     assert status(message) == MessageStatus.SUBMITTED
-    assert message.provider == "simulator"
+    assert message.provider == "loopback"
 
 
 def test_a_late_ring_in_a_back_off_makes_no_call(
