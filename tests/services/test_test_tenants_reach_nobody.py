@@ -12,6 +12,8 @@ from domains.statuses import Transport
 from mailboxes.statuses import Provider, TenantMode
 from outbound.registry import TRANSPORTS
 from outbound.transports.loopback import TEST_PROVIDERS
+from tests.support.cloudflare import configured
+from tests.support.cloudflare_server import CloudflareServer
 from tests.support.loops import Box, leave, new_box, work
 from tests.support.queued import relay_settings
 from tests.support.ses_server import KEY_ID, REGION, SECRET, SesServer, ses_server
@@ -21,15 +23,18 @@ pytestmark = pytest.mark.django_db
 
 
 class Providers:
-    """A relay and an SES that count whoever comes."""
+    """A relay, an SES and a Cloudflare that count whoever comes."""
 
-    def __init__(self, relay: SmtpServer, ses: SesServer) -> None:
-        """Take both."""
-        self.relay, self.ses = relay, ses
+    def __init__(
+        self, relay: SmtpServer, ses: SesServer, cloudflare: CloudflareServer
+    ) -> None:
+        """Take all three."""
+        self.relay, self.ses, self.cloudflare = relay, ses, cloudflare
 
     def calls(self) -> int:
         """Return how many connections and requests there were."""
-        return len(self.relay.connections) + self.ses.requests
+        requests = self.ses.requests + self.cloudflare.connections
+        return len(self.relay.connections) + requests
 
     def serve(self, box: Box, transport: Transport) -> None:
         """Let a mailbox's domain use one of them."""
@@ -44,11 +49,13 @@ def providers(settings: Settings) -> Iterator[Providers]:
     with ExitStack() as held:
         relay = held.enter_context(SmtpServer())
         ses = held.enter_context(ses_server())
+        cloudflare = held.enter_context(CloudflareServer())
+        held.enter_context(configured(cloudflare))
         settings.PM_SES_REGION = REGION
         settings.PM_SES_ACCESS_KEY_ID = KEY_ID
         settings.PM_SES_SECRET_ACCESS_KEY = SECRET
         settings.PM_SES_ENDPOINT_URL = ses.url
-        yield Providers(relay, ses)
+        yield Providers(relay, ses, cloudflare)
 
 
 def box_on(providers: Providers, transport: Transport, mode: TenantMode) -> Box:
@@ -75,7 +82,7 @@ def test_no_provider_hears_of_a_test_tenant(
     assert called == {"simulator", "loopback"}
 
 
-@pytest.mark.parametrize("transport", [Transport.SMTP, Transport.SES])
+@pytest.mark.parametrize("transport", list(Transport))
 def test_the_same_mail_of_a_live_tenant_is_counted(
     providers: Providers, transport: Transport
 ) -> None:
