@@ -29,3 +29,12 @@ def display_name_fault(name: str) -> str | None:
     if len(name) > NAME_LIMIT:
         return f"is longer than {NAME_LIMIT} characters"
     return header_fault(name)
+
+
+def cut_utf8(data: bytes, limit: int) -> bytes:
+    """Return as much of a UTF-8 text as fits, cut between two characters."""
+    if len(data) <= limit:
+        return data
+    while limit and data[limit] & 0xC0 == 0x80:
+        limit -= 1
+    return data[:limit]

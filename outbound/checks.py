@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from core.addresses import domain_of, normalize_at
+from core.addresses import normalize_at
 from core.errors import FieldError, IdentityNotFound, InvalidRequest
 from core.text import display_name_fault
 from delivery.statuses import RecipientField
@@ -34,11 +34,11 @@ from outbound.errors import (
 from outbound.from_choice import choose_from
 from outbound.plan import OwnAddress, PlannedRecipient
 from outbound.requests import ConsentInput
+from outbound.transports.simulator import is_simulated
 from outbound.unsubscribe import Unsubscribe, unsubscribe_faults
 from outbound.ways import MARKETING_NEEDS_SES, WAYS, is_marketing_refused
 from suppressions.filters import filter_recipients
 
-SIMULATOR_DOMAIN: Final = "simulator.invalid"
 BASIS_BYTES: Final = 512
 """Octets of the words that say why a reader may be written to."""
 
@@ -90,16 +90,19 @@ def not_too_many(draft: Draft) -> None:
 
 
 def test_mode(draft: Draft) -> None:
-    """Step 8: until mail can loop back inside, the simulator is all there is."""
+    """Step 8: the simulator, and addresses of this deployment: anybody's, at that."""
     if draft.facts.tenant_mode != TenantMode.TEST:
         return
     outside = [
         FieldError(recipient.field, "A test tenant cannot write to this address.")
         for recipient in draft.recipients
-        if domain_of(recipient.address) != SIMULATOR_DOMAIN
+        if not is_simulated(recipient.address)
+        and recipient.address not in draft.filters.inside
     ]
     if outside:
-        refusal = TestModeRecipient("A test tenant writes to the simulator only.")
+        refusal = TestModeRecipient(
+            "A test tenant writes to the simulator and to addresses of this deployment."
+        )
         raise placed(refusal, *outside)
 
 

@@ -52,6 +52,7 @@ from outbound.transports.base import (
     RetryLater,
     TransportResult,
 )
+from outbound.transports.loopback import TEST_PROVIDERS, carrier_of
 from outbound.withheld import withhold
 
 log = structlog.get_logger()
@@ -182,6 +183,8 @@ def _write(
 ) -> Claim | None:
     fields = queued_among(message)
     recipients = tuple(fields)
+    if provider in TEST_PROVIDERS:
+        provider = carrier_of(recipients)
     composed_id = rfc_message_id_of(message.public_id, message.from_address or "")
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"

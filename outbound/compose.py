@@ -59,7 +59,7 @@ class ComposeInput:
 
     ``message_id`` is the public id (``msg_…``); ``sent_at`` is aware. Ids in
     ``in_reply_to`` and ``references`` stand without angle brackets. Where only HTML was
-    given, the caller derives ``text`` (``outbound.text``) and stores what it derived.
+    given, the caller derives ``text`` (``core.html_text``) and stores what it derived.
     """
 
     message_id: str

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.errors import FieldError, InvalidRequest
+from core.filenames import clean_filename
 from core.text import header_fault
 from mailboxes.labels import LABEL, LABELS_LIMIT
 from mailboxes.statuses import Operation
 from outbound.answering import carried_count
 from outbound.draft import Draft
 from outbound.errors import HeaderNotAllowed, placed
-from outbound.filenames import clean_filename
 from outbound.headers import is_message_id
 from outbound.headers_policy import judge_headers
 from outbound.mime import Attachment

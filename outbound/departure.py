@@ -136,7 +136,7 @@ def _by_fallback(facts: DepartureFacts, platform: PlatformFacts | None) -> Depar
 
 def _by_transport(facts: DepartureFacts) -> Departure:
     if facts.tenant_mode == TenantMode.TEST:
-        return Depart(Provider.SIMULATOR)
+        return Depart(Provider.LOOPBACK)  # or the simulator, by the recipients
     if is_marketing_refused(facts.kind, facts.transport):
         return Refuse("rejected", MARKETING_NEEDS_SES)
     way = WAYS[facts.transport]

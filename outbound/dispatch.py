@@ -64,7 +64,15 @@ PROVIDER_EVENTS: Final = DueQueue(
     due="due_at",
     public_id="due_row.id",
 )
-QUEUES: Final = (MESSAGES, PROVIDER_EVENTS)
+COPIES: Final = DueQueue(
+    queue="events",
+    task="inbound.receive_copy",
+    table="inbound_jobs",
+    key="id",
+    due="due_at",
+    public_id="due_row.id",
+)
+QUEUES: Final = (MESSAGES, PROVIDER_EVENTS, COPIES)
 
 
 @dataclass(frozen=True, slots=True)

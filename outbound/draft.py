@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from core.html_text import text_from_html
 from mailboxes.recipients import Party, participants
 from mailboxes.statuses import MessageKind, Operation
 from mailboxes.threading import ThreadHeaders
@@ -18,7 +19,6 @@ from outbound.plan import (
     SendPlan,
 )
 from outbound.requests import AnyRequest
-from outbound.text import text_from_html
 from outbound.unsubscribe import Unsubscribe, unsubscribe_headers
 from quota.caps import caps_of
 from suppressions.filters import Filtered, FilterFacts

@@ -43,7 +43,10 @@ class TestModeRecipient(PylotaError):
     __test__: ClassVar[bool] = False
     code = "test_mode_recipient"
     status = 403
-    fix = "Write to an address @simulator.invalid, or use a live tenant."
+    fix = (
+        "Write to an address @simulator.invalid or of this deployment,"
+        " or use a live tenant."
+    )
 
 
 class MarketingRequirementsMissing(PylotaError):

@@ -19,8 +19,10 @@ from delivery.statuses import AttemptResult, DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.services import audit, raise_alert
 from mailboxes.statuses import Evidence, Provider, Severity
+from outbound.handing_over import hand_over
 from outbound.outcomes import Outcome
 from outbound.settling import store_bounces, sync_suppressions
+from outbound.transports.loopback import TEST_PROVIDERS
 
 
 def settle_late(
@@ -47,6 +49,7 @@ def settle_late(
     elif message.provider_message_id is None:
         message.provider_message_id = outcome.provider_message_id
         message.save(update_fields=["provider_message_id"])
+        _hand_over(message, outcome, now=now)
 
 
 def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
@@ -73,10 +76,17 @@ def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
         from_={DeliveryStatus.UNCERTAIN},
         now=now,
     )
+    _hand_over(message, outcome, now=now)
     suppressed = sync_suppressions(message, outcome.changes, now=now)
     rolled = settle_status(message, charged=moved.charged, now=now)
     reconciled = announcements.of_reconciled(message)
     announce(message, [reconciled, *rolled, *suppressed], now=now)
+
+
+def _hand_over(message: Message, outcome: Outcome, *, now: datetime) -> None:
+    """A copy for a mailbox of ours goes nowhere unless the record hands it over."""
+    if message.provider in TEST_PROVIDERS:
+        hand_over(message, outcome, now=now)
 
 
 def _contradict(message: Message, outcome: Outcome) -> None:

@@ -10,11 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from outbound.filenames import (
-    clean_filename,
-    disposition_parameters,
-    plain_fallback,
-)
+from core.filenames import clean_filename
+from outbound.filenames import disposition_parameters, plain_fallback
 from outbound.headers import LINE_LIMIT, is_message_id
 
 Disposition = Literal["attachment", "inline"]

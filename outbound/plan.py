@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from core.text import cut_utf8
 from delivery.statuses import DeliveryStatus, RecipientField
 from domains.statuses import DomainKind, DomainState, ReplyToken, Transport
 from mailboxes.recipients import AnsweredMessage, Party
@@ -22,7 +23,6 @@ from mailboxes.threading import ThreadIds
 from outbound.body import Bodies, Original
 from outbound.from_choice import ThreadSender
 from outbound.mime import Attachment
-from outbound.words import cut_utf8
 from quota.caps import Caps, Counted
 
 TEXT_LIMIT, EXTRACTED_LIMIT = 512 * 1024, 256 * 1024

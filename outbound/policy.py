@@ -1,8 +1,8 @@
 """Pure: the nineteen steps between a request and a plan, in the page's order.
 
-The first step that refuses answers, and nothing is stored. Steps 1 to 15 ask what was
-loaded, 16 what is known of the recipients; 17 asks the composed bytes, and 18 and 19
-the locked rows, where each of them is.
+The first step that refuses answers, and nothing is stored. Steps 1 to 7 ask what was
+loaded, 8 to 16 what is known of the recipients too; 17 asks the composed bytes, and 18
+and 19 the locked rows, where each of them is.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ STEPS: Final = (
     Step(5, "the message or thread that is answered exists", answering.target_is_there),
     Step(6, "each recipient is an address, and there is one", checks.recipients),
     Step(7, "not too many recipients", checks.not_too_many),
-    Step(8, "a test tenant writes to the simulator", checks.test_mode),
+    Step(8, "a test tenant writes to nobody outside", checks.test_mode),
     Step(9, "marketing carries its way out", checks.marketing),
     Step(
         10,
@@ -58,17 +58,17 @@ STEPS: Final = (
 )
 """Every step of the page, in its order."""
 
-NEEDS_RECIPIENTS: Final = 16
+NEEDS_RECIPIENTS: Final = 8
 """The first step that asks rows about the recipients, who are known by then."""
 
 
 def check_request(draft: Draft) -> None:
-    """Ask steps 1 to 15; raises the first refusal in the page's order."""
+    """Ask steps 1 to 7; raises the first refusal in the page's order."""
     _ask(draft, STEPS[: NEEDS_RECIPIENTS - 1])
 
 
 def check_recipients(draft: Draft) -> None:
-    """Ask step 16, for which ``draft.filters`` has been read."""
+    """Ask steps 8 to 16, for which ``draft.filters`` has been read."""
     _ask(draft, STEPS[NEEDS_RECIPIENTS - 1 :])
 
 

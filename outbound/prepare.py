@@ -15,7 +15,7 @@ from core import objects
 from core.elapsed import elapsed_clock
 from core.errors import ObjectStoreAway
 from core.ids import is_id, new_id
-from mailboxes.statuses import Operation
+from mailboxes.statuses import Operation, TenantMode
 from outbound.answered import answered_facts, thread_facts
 from outbound.answering import carried_count, carries_files
 from outbound.compose import ComposedMessage
@@ -68,6 +68,7 @@ def judge(facts: SendFacts, order: Order) -> Draft:
         tenant_id=facts.tenant_id,
         identity_id=facts.identity_id,
         now=facts.now,
+        with_directory=facts.tenant_mode == TenantMode.TEST,
     )
     check_recipients(draft)
     return draft

@@ -9,6 +9,7 @@ from mailboxes.statuses import Provider
 from outbound.claims import Claim
 from outbound.transports.base import MailTransport
 from outbound.transports.cloudflare import CloudflareTransport
+from outbound.transports.loopback import LoopbackTransport
 from outbound.transports.simulator import SimulatorTransport
 from outbound.transports.smtp import SmtpTransport
 
@@ -67,4 +68,5 @@ TRANSPORTS: Final[Mapping[Provider, Callable[[], MailTransport]]] = {
     Provider.SES: ses,
     Provider.SMTP: smtp,
     Provider.SIMULATOR: SimulatorTransport,
+    Provider.LOOPBACK: LoopbackTransport,
 }

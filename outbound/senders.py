@@ -86,13 +86,14 @@ def waiting(message_id: str) -> Waiting | None:
 def sender_of(message: Message, *, now: datetime) -> Sender | None:
     """Read identity, tenant and domains as they are now; joins the caller's.
 
-    None when the address is gone: it goes with its identity alone.
+    None when the identity has been deleted, and its addresses with it. Raises
+    Address.DoesNotExist when nothing says why an address is missing.
     """
     identity = Identity.objects.select_related("tenant").get(pk=message.identity_id)
     found = Address.objects.select_related("domain").filter(identity=identity)
-    address = found.filter(address=message.from_address).first()
-    if address is None:
+    if identity.status in (IdentityStatus.DELETING, IdentityStatus.DELETED):
         return None
+    address = found.get(address=message.from_address)
     own = _origin(address)
     transport = Transport(address.domain.transport)
     policy = effective_policy(settings.PM_DEFAULT_POLICY, identity.tenant.policy)

@@ -6,7 +6,7 @@ Everything here joins the caller's transaction, which holds the message, but for
 
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import assert_never
 
 import structlog
@@ -41,9 +41,10 @@ from outbound.backoff import next_attempt
 from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
 from outbound.fallback import come_back
+from outbound.handing_over import hand_over
 from outbound.outcomes import Outcome
 from outbound.transports.base import RetryClass, UncertainReason
-from outbound.transports.simulator import events_for
+from outbound.transports.loopback import TEST_PROVIDERS
 from quota import services as quota
 from suppressions.services import NewSuppression, suppress
 from suppressions.statuses import SuppressionReason
@@ -81,6 +82,8 @@ def settle(
     if outcome.retry is not None or outcome.result == AttemptResult.REJECTED:
         come_back(message, state)
     moved = move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
+    if provider in TEST_PROVIDERS:
+        hand_over(message, outcome, now=now)
     suppressed = sync_suppressions(message, changes, now=now)
     events = settle_status(
         message,
@@ -95,8 +98,6 @@ def settle(
         _back_off(message, state, until=retry_at or now, now=now)
     if message.status == MessageStatus.UNCERTAIN:
         _look_for_events(message, state, moved.addresses, now=now)
-    if provider == Provider.SIMULATOR:
-        _script_events(message, outcome, now=now)
     store_bounces(message, outcome, provider=provider, now=now)
     announce(message, [*events, *suppressed], now=now)
 
@@ -367,24 +368,4 @@ def _look_for_events(
 ) -> None:
     look_again_at_orphans(
         message, recipients, claimed_at=state.claimed_at or now, now=now
-    )
-
-
-def _script_events(message: Message, outcome: Outcome, *, now: datetime) -> None:
-    """Store what the simulator's scripts say, due after their delays."""
-    taken = [
-        change.address
-        for change in outcome.changes
-        if change.status == DeliveryStatus.SUBMITTED
-    ]
-    scripted = events_for(
-        message.public_id,
-        sender=message.from_address or "",
-        recipients=taken,
-        subject=message.subject,
-        at=now,
-    )
-    inbox.store(
-        [event for _, event in scripted],
-        due_at=[now + timedelta(seconds=delay) for delay, _ in scripted],
     )

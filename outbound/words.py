@@ -8,6 +8,8 @@ import binascii
 import re
 import string
 
+from core.text import cut_utf8
+
 WORD_LIMIT = 75
 """Characters of one encoded word, its marks included (RFC 2047 section 2)."""
 
@@ -71,15 +73,6 @@ def _read(found: re.Match[str]) -> str:
     else:
         octets = binascii.a2b_qp(text, header=True)
     return octets.decode("utf-8")
-
-
-def cut_utf8(data: bytes, limit: int) -> bytes:
-    """Return as much of a UTF-8 text as fits, cut between two characters."""
-    if len(data) <= limit:
-        return data
-    while limit and data[limit] & 0xC0 == 0x80:
-        limit -= 1
-    return data[:limit]
 
 
 def _octets(room: int) -> int:

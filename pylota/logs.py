@@ -21,7 +21,7 @@ FIELDS: Final = frozenset(
     [
         *("ts", "level", "event", "env", "version", "request_id", "tenant_id"),
         *("identity_id", "key_id", "route", "method", "status", "code", "queue"),
-        *("attempt", "message_id", "domain_id", "event_id", "address_ph"),
+        *("attempt", "message_id", "domain_id", "event_id", "job_id", "address_ph"),
         *("transport", "provider_code", "smtp_code", "count", "bytes"),
         *("duration_ms", "detail"),
     ]

@@ -230,6 +230,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 7 * 2**20
 INSTALLED_APPS = [
     "pylota",
     "outbound",
+    "inbound",
     "delivery",
     "quota",
     "suppressions",

@@ -30,14 +30,16 @@ class DryRunRefusal(StrEnum):
 class FilterFacts:
     """What the rows say of the recipients of one message, by normalised address.
 
-    ``known`` have a contact with mail in either direction. Entries are addresses or
-    ``@domain``, as they are stored.
+    ``known`` have a contact with mail in either direction; ``inside`` are reached on
+    this deployment, where that was asked. Entries are addresses or ``@domain``, as they
+    are stored.
     """
 
     suppressed: Mapping[str, SuppressionReason] = field(default_factory=dict)
     blocked: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
+    inside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

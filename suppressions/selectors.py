@@ -6,6 +6,7 @@ from typing import Final
 
 from core.database import fetch_all
 from core.hashing import address_hash
+from mailboxes.thread_tokens import split_subaddress
 from suppressions.filters import FilterFacts, list_entries
 from suppressions.statuses import SuppressionReason
 
@@ -27,18 +28,30 @@ SELECT 'known', address, NULL
   FROM contacts
  WHERE identity_id = %(identity)s AND address = ANY(%(addresses)s::text[])
    AND (inbound_count > 0 OR outbound_count > 0)
+UNION ALL
+SELECT 'inside', address, NULL
+  FROM addresses
+ WHERE %(with_directory)s AND address = ANY(%(bases)s::text[])
+   AND status IN ('active', 'retiring')
 """  # noqa: S608  constants only
 
 
 def filter_facts(
-    addresses: Sequence[str], *, tenant_id: str, identity_id: str, now: datetime
+    addresses: Sequence[str],
+    *,
+    tenant_id: str,
+    identity_id: str,
+    now: datetime,
+    with_directory: bool = False,
 ) -> FilterFacts:
     """Return what the rows say of normalised recipients, in one statement.
 
     Suppressions by hash, list entries by address and ``@domain``, contacts of the
-    identity. Joins the caller's transaction, if there is one.
+    identity; ``with_directory``, who is reached on this deployment, whose tag (a thread
+    token is one) is no part of an address. Joins the caller's transaction, if any.
     """
     by_hash = {address_hash(address): address for address in addresses}
+    base_of = {address: split_subaddress(address)[0] for address in addresses}
     entries = {entry for address in addresses for entry in list_entries(address)}
     rows = fetch_all(
         _FACTS,
@@ -49,8 +62,11 @@ def filter_facts(
             "entries": sorted(entries),
             "addresses": sorted(by_hash.values()),
             "now": now,
+            "with_directory": with_directory,
+            "bases": sorted(set(base_of.values())),
         },
     )
+    found = {value for kind, value, _ in rows if kind == "inside"}
     return FilterFacts(
         suppressed={
             by_hash[value]: SuppressionReason(reason)
@@ -60,4 +76,5 @@ def filter_facts(
         blocked=frozenset(value for kind, value, _ in rows if kind == "block"),
         allowed=frozenset(value for kind, value, _ in rows if kind == "allow"),
         known=frozenset(value for kind, value, _ in rows if kind == "known"),
+        inside=frozenset(a for a, base in base_of.items() if base in found),
     )

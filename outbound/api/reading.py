@@ -1,26 +1,14 @@
 """Reading messages for the API: rows become the same JSON as an accepted send."""
 
-from typing import Final
-
 from django.db.models import QuerySet
 
 from delivery.models import Attempt, Delivery
 from mailboxes.mail_selectors import message_among, seen_messages
 from mailboxes.models import Attachment, Message
-from mailboxes.statuses import Direction, MessageKind
+from mailboxes.statuses import Direction
+from mailboxes.trust import TRUST_FLAGS, trust_of
 from outbound import serializers
 from outbound.serializers import Json, MessageFacts, instant, render_message
-
-TRUST_FLAGS: Final = frozenset(
-    {
-        *("hidden_text", "display_name_spoof", "lookalike_domain"),
-        *("reply_to_mismatch", "thread_join_unverified", "shared_domain_sender"),
-    }
-)
-"""Flags that speak of the sender: shown with the trust, not with the message's own."""
-MACHINE_MADE: Final = frozenset(
-    {MessageKind.AUTOMATED, MessageKind.DSN, MessageKind.MDN}
-)
 
 
 def message_of(identity_id: str, message_id: str) -> Message:
@@ -69,7 +57,7 @@ def message_json(message: Message) -> Json:
             labels=sorted(row.label for row in message.labels.all()),
             metadata=message.metadata,
             kind=message.kind,
-            trust=_trust(message) if is_inbound else None,
+            trust=trust_of(message) if is_inbound else None,
             rfc_message_id=message.rfc_message_id,
             in_reply_to=message.in_reply_to,
             provider_message_id=message.provider_message_id,
@@ -91,16 +79,6 @@ def messages_of(identity_id: str) -> QuerySet[Message]:
 def listed_messages(identity_id: str) -> QuerySet[Message]:
     """Return the same without the bodies, up to 1.5 MiB each, that no list shows."""
     return messages_of(identity_id).defer("text", "html_sanitized")
-
-
-def _trust(message: Message) -> Json:
-    """Return how far an inbound message can be trusted (REST contract 2.6)."""
-    evidence = (message.automated or {}).get("evidence")
-    return {
-        "known_sender": bool(message.known_sender),
-        "automated": message.kind in MACHINE_MADE or bool(evidence),
-        "flags": [flag for flag in message.flags if flag in TRUST_FLAGS],
-    }
 
 
 def _attachment(row: Attachment) -> Json:

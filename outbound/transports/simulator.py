@@ -74,7 +74,7 @@ def provider_id(message_id: str) -> str:
 def result_of(message_id: str, recipients: Sequence[str]) -> TransportResult:
     """Return how the call ends: any reject decides, else any time-out, else accepted.
 
-    Recipients outside the simulator do not count.
+    Recipients on this deployment do not count: they take whatever the simulator takes.
     """
     scripts = {script_of(address) for address in recipients if is_simulated(address)}
     if REJECT in scripts:

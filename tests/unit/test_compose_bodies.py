@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.filenames import clean_filename
 from outbound.compose import Attachment, ComposeInput, Mailbox, compose
-from outbound.filenames import clean_filename
 from tests.support.mail_reader import classic, modern
 from tests.support.texts import HURTFUL, bodies
 

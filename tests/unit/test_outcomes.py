@@ -4,6 +4,7 @@ import pytest
 
 from delivery.rollup import roll_up
 from delivery.statuses import AttemptResult, DeliveryStatus
+from mailboxes.statuses import MessageStatus
 from outbound.outcomes import Outcome, outcome_of
 from outbound.transports.base import (
     Accepted,
@@ -30,7 +31,9 @@ def after(result: TransportResult) -> tuple[Outcome, dict[str, str]]:
 
 
 def message_status(statuses: dict[str, str]) -> str:
-    return str(roll_up([DeliveryStatus(status) for status in statuses.values()]))
+    return str(
+        roll_up(MessageStatus.QUEUED, [DeliveryStatus(s) for s in statuses.values()])
+    )
 
 
 def test_an_acceptance_submits_all_it_does_not_name() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outbound.text import text_from_html
+from core.html_text import text_from_html
 
 LINK = "https://x.example/a?b=1"
 

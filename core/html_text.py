@@ -1,4 +1,4 @@
-"""Pure: the plain text of an HTML body, for a send that brings none of its own.
+"""Pure: the plain text of an HTML body, for mail that brings none of its own.
 
 The layout is the one of mailboxes, section 4.8. Inscriptis knows blocks, what is hidden
 and white space; what it would lay out otherwise (links, images, lists, tables, quotes)
@@ -16,7 +16,7 @@ from inscriptis.model.html_element import HtmlElement as Layout
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
-from outbound.words import cut_utf8
+from core.text import cut_utf8
 
 SIZE_LIMIT = 1_048_576
 """Octets of HTML that are read; what follows is left out of the text."""

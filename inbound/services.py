@@ -1,0 +1,146 @@
+"""Queueing copies for mailboxes of this deployment, and the transaction of each."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+
+from core.clock import database_now
+from core.database import execute
+from core.ids import new_id
+from inbound.arrival import (
+    LOOK_AGAIN_AFTER,
+    Decision,
+    Destination,
+    Drop,
+    TakeIn,
+    Wait,
+    decide,
+)
+from inbound.filing import file_letter
+from inbound.letter import Letter
+from inbound.models import InboundJob
+from inbound.selectors import destination_of
+from inbound.statuses import JobState, MailSource
+from inbound.twins import is_duplicate
+from mailboxes.models import Message, Tenant
+from mailboxes.services import lock_mailbox, raise_alert
+from mailboxes.statuses import TenantMode
+
+RETRY_AFTER = timedelta(seconds=30)
+LONGEST_WAIT = timedelta(hours=1)
+
+log = structlog.get_logger()
+
+
+def queue_copies(
+    message: Message, recipients: Sequence[str], *, due_at: datetime
+) -> None:
+    """Queue a copy of a sent message for each of these recipients, once.
+
+    Joins the caller's transaction, which holds the message. A copy that stands already
+    is not queued again.
+    """
+    execute(
+        "INSERT INTO inbound_jobs (id, tenant_id, source, source_message_id,"
+        " source_key, recipient, message_id, due_at)"
+        " SELECT c.id, %(tenant)s, %(source)s, %(message)s, %(key)s, c.recipient,"
+        " c.message_id, %(due)s FROM unnest(%(ids)s::text[], %(recipients)s::text[],"
+        " %(message_ids)s::text[]) AS c (id, recipient, message_id)"
+        " ON CONFLICT (source_message_id, recipient) DO NOTHING",
+        {
+            "tenant": message.tenant_id,
+            "source": str(MailSource.LOOPBACK),
+            "message": message.public_id,
+            "key": message.raw_key,
+            "due": due_at,
+            "ids": [new_id("job") for _ in recipients],
+            "recipients": list(recipients),
+            "message_ids": [new_id("msg") for _ in recipients],
+        },
+    )
+
+
+def pending_job(job_id: str) -> InboundJob | None:
+    """Return a copy that is to be taken in; None if that is done."""
+    return InboundJob.objects.filter(id=job_id, state=JobState.PENDING).first()
+
+
+@transaction.atomic(durable=True)
+def take_in(job_id: str, letter: Letter, *, identity_id: str) -> JobState | None:
+    """Take a copy into a mailbox, under its lock; None if another worker has.
+
+    Whether there still is such a mailbox, and whether the sender is a test tenant, is
+    asked in statements after the one that waited.
+    """
+    lock_mailbox(identity_id)
+    pending = InboundJob.objects.select_for_update(no_key=True).filter(
+        id=job_id, state=JobState.PENDING
+    )
+    if (job := pending.first()) is None:
+        return None
+    now = database_now()
+    destination = destination_of(job.recipient)
+    decision = _decision(job, destination, identity_id=identity_id, now=now)
+    match decision:
+        case Wait():
+            return _put_off(job, until=now + LOOK_AGAIN_AFTER)
+        case Drop():
+            return _end(job, JobState.DROPPED, reason=decision.reason)
+        case TakeIn():
+            assert destination is not None  # noqa: S101  decide() found it
+    if is_duplicate(letter, identity_id=identity_id):
+        return _end(job, JobState.DUPLICATE)
+    is_own = job.tenant_id == destination.tenant_id
+    file_letter(letter, destination, is_own_tenant=is_own, now=now)
+    return _end(job, JobState.RECEIVED)
+
+
+@transaction.atomic(durable=True)
+def drop(job_id: str, reason: str) -> JobState | None:
+    """End a copy that has nowhere to go; None if that is done."""
+    if (job := pending_job(job_id)) is None:
+        return None
+    return _end(job, JobState.DROPPED, reason=reason)
+
+
+@transaction.atomic(durable=True)
+def put_off_failed(job_id: str) -> None:
+    """Alert that a copy cannot be taken in, and try again, ever more rarely.
+
+    It is no longer counted as rung: so many may be, and copies that fail for good would
+    in the end keep every other one from being rung.
+    """
+    if (job := pending_job(job_id)) is None:
+        return
+    wait = min(RETRY_AFTER * 2 ** min(job.attempts, 10), LONGEST_WAIT)
+    _put_off(job, until=database_now() + wait)
+    raise_alert("inbound_copy_failed", subject=job_id)
+
+
+def _decision(
+    job: InboundJob, destination: Destination | None, *, identity_id: str, now: datetime
+) -> Decision:
+    if destination is not None and destination.identity_id != identity_id:
+        destination = None  # the address has changed hands since
+    sender = Tenant.objects.filter(id=job.tenant_id, mode=TenantMode.TEST)
+    if not sender.exists():
+        raise_alert("loopback_of_a_live_tenant", subject=job.source_message_id)
+        return Drop("not_a_test_tenant")
+    return decide(destination, now=now)
+
+
+def _put_off(job: InboundJob, *, until: datetime) -> JobState:
+    InboundJob.objects.filter(id=job.id, state=JobState.PENDING).update(
+        due_at=until, rung_at=None, attempts=job.attempts + 1
+    )
+    return JobState.PENDING
+
+
+def _end(job: InboundJob, state: JobState, *, reason: str | None = None) -> JobState:
+    InboundJob.objects.filter(id=job.id, state=JobState.PENDING).update(
+        state=state, reason=reason, due_at=None, rung_at=None
+    )
+    log.info("copy_ended", job_id=job.id, code=reason or str(state))
+    return state
