@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from django.test import override_settings
 
 from delivery.models import Attempt
 from domains.models import Domain
@@ -50,7 +51,7 @@ def test_twenty_messages_of_a_failing_domain_at_once_make_one_call_each(
 ) -> None:
     messages = [queued(thread, "jo@example.net") for thread in _threads()]
 
-    with SmtpServer() as relay, platform_relay(relay, tmp_path):
+    with SmtpServer() as relay, override_settings(**platform_relay(relay, tmp_path)):
         for _ in range(20):  # who found no slot is rung again
             waiting = [m for m in messages if _is_queued(m)]
             if not waiting:

@@ -26,8 +26,11 @@ from outbound import claims
 from outbound.alarms import sweep_claims
 from outbound.deliver import deliver
 from tests.services.conftest import assert_units_add_up, events_of, statuses
-from tests.support.cloudflare import configured, work
-from tests.support.cloudflare_server import CloudflareServer, error
+from tests.support.cloudflare import account_at, work
+from tests.support.cloudflare_server import (
+    CloudflareServer,
+    error,
+)
 from tests.support.fallback import (
     fallback_address,
     platform_relay,
@@ -47,16 +50,20 @@ BROKEN = [DomainState.FAILING, DomainState.SUSPENDED]
 
 
 @pytest.fixture
-def relay(tmp_path: Path) -> Iterator[SmtpServer]:
+def relay(tmp_path: Path, settings: Any) -> Iterator[SmtpServer]:
     """The relay of the platform's domain."""
-    with SmtpServer() as server, platform_relay(server, tmp_path):
+    with SmtpServer() as server:
+        for name, value in platform_relay(server, tmp_path).items():
+            setattr(settings, name, value)
         yield server
 
 
 @pytest.fixture
-def cloudflare() -> Iterator[CloudflareServer]:
+def cloudflare(settings: Any) -> Iterator[CloudflareServer]:
     """The deployment's Cloudflare account."""
-    with CloudflareServer() as server, configured(server):
+    with CloudflareServer() as server:
+        for name, value in account_at(server).items():
+            setattr(settings, name, value)
         yield server
 
 

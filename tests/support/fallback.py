@@ -1,10 +1,6 @@
 """Identities that have an address on the platform's domain, and what carries it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from django.test.utils import override_settings
 
 from core import objects
 from domains.models import Domain
@@ -87,11 +83,11 @@ def sent_copy(message: Message) -> bytes:
     return objects.get(message.raw_key or "")
 
 
-@contextmanager
-def platform_relay(relay: SmtpServer, directory: Path) -> Iterator[SmtpServer]:
-    """Let the platform's mail leave by this relay."""
+def platform_relay(relay: SmtpServer, directory: Path) -> dict[str, str]:
+    """Return the settings that let the platform's mail leave by this relay."""
     bundle = directory / "relays.pem"
     bundle.write_text(relay.ca)
-    url = f"smtps://platform:secret@{relay.host}:{relay.port}"
-    with override_settings(PM_PLATFORM_RELAY_URL=url, PM_RELAY_CA_FILE=str(bundle)):
-        yield relay
+    return {
+        "PM_PLATFORM_RELAY_URL": f"smtps://user:secret@{relay.host}:{relay.port}",
+        "PM_RELAY_CA_FILE": str(bundle),
+    }
