@@ -170,7 +170,7 @@ def test_a_test_tenants_mail_never_reaches_cloudflare() -> None:
         sent_by(server, message)
 
         assert server.connections == 0
-    assert message.provider == "simulator"
+    assert message.provider == "loopback"
 
 
 def test_without_an_account_mail_waits_and_leaves_when_there_is_one(
