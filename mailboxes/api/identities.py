@@ -32,7 +32,6 @@ from mailboxes.identity_rules import NewIdentity, check_daily_cap
 from mailboxes.identity_services import (
     create_identity,
     delete_identity,
-    hold_names,
     made_before,
     update_identity,
 )
@@ -45,6 +44,7 @@ from mailboxes.selectors import (
     live_identity_in_reach,
     tenant_in_reach,
 )
+from mailboxes.services import hold_names
 from mailboxes.shown import identity_json
 from mailboxes.statuses import AddressStatus, IdentityStatus, KeyLevel
 

@@ -417,6 +417,30 @@ def test_a_pause_with_the_tenant_is_lifted_with_it_alone(
         assert answer.json()["error"]["details"] == {"reason": "tenant_suspended"}
 
 
+def test_a_suspended_tenant_has_no_active_identity(
+    api: ApiClient, platform_api: ApiClient, identity: Identity
+) -> None:
+    """One that is made there goes on with the others; a pause by hand stays."""
+    tenant = f"/v1/tenants/{identity.tenant_id}"
+    path = f"/v1/identities/{identity.id}"
+    api.patch(path, {"status": "paused"})
+    platform_api.patch(tenant, {"status": "suspended"})
+
+    made = api.post(f"{tenant}/identities", {"username": "new", "display_name": "N"})
+    resumed = api.patch(path, {"status": "active"})
+
+    assert made.json()["status"] == "paused"
+    assert made.json()["pause_reason"] == "tenant_suspended"
+    assert (resumed.status_code, code_of(resumed)) == (409, "identity_paused")
+    assert resumed.json()["error"]["details"] == {"reason": "tenant_suspended"}
+
+    platform_api.patch(tenant, {"status": "active"})
+
+    assert api.get(f"/v1/identities/{made.json()['id']}").json()["status"] == "active"
+    assert api.get(path).json()["pause_reason"] == "manual"
+    assert api.patch(path, {"status": "active"}).json()["status"] == "active"
+
+
 def test_a_refused_patch_changes_nothing(api: ApiClient, identity: Identity) -> None:
     suspend_tenant(identity.tenant_id)
 

@@ -197,6 +197,17 @@ def test_a_platform_key_makes_keys_for_all_and_is_told_what_is_not_there(
         refused(post("/v1/keys", body), 404, "identity_not_found")
 
 
+def test_an_identity_that_is_being_deleted_gets_no_key(
+    api: ApiClient, platform_api: ApiClient, identity: Identity
+) -> None:
+    assert api.delete(f"/v1/identities/{identity.id}").status_code == 202
+
+    body = wish(identity_id=identity.id)
+    refused(api.post("/v1/keys", body), 403, "key_scope_exceeded")
+    refused(platform_api.post("/v1/keys", body), 404, "identity_not_found")
+    assert not ApiKey.objects.filter(identity=identity).exists()
+
+
 def test_a_key_out_of_reach_is_not_there(identity: Identity) -> None:
     """Byte for byte, on each of its routes."""
     foreign = IdentityFactory.create()
