@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.addresses import normalize
+from core.addresses import normalize_at
 from core.bodies import read_json, read_optional_json
 from core.errors import IdentityNotFound
 from core.fingerprint import fingerprint
@@ -152,7 +152,7 @@ class LookupView(ApiView):
         query = LookupQuery.parse(request.query_params)
         answering = (AddressStatus.ACTIVE, AddressStatus.RETIRING)
         found = identities_in_reach(caller_of(request)).filter(
-            addresses__address=normalize(query.address),
+            addresses__address=normalize_at(query.address, "address"),
             addresses__status__in=answering,
         )
         if (identity := found.first()) is None:

@@ -149,6 +149,7 @@ def test_a_name_that_cannot_be_had_is_refused(
     answer = client.post(path_of(tenant), {**DESK, "username": username})
 
     assert (answer.status_code, code_of(answer)) == (status, code)
+    assert status != 400 or paths_of(answer) == ["username"]
     assert Identity.objects.count() == 1
 
 
@@ -170,6 +171,7 @@ def test_a_name_and_suffix_over_40_characters_are_too_long(
     answer = platform_api.post(path_of(tenant), {**DESK, "username": "a" * 12})
 
     assert code_of(answer) == "local_part_too_long"
+    assert paths_of(answer) == ["username"]
 
 
 def test_an_address_that_somebody_has_makes_no_identity(
@@ -318,7 +320,11 @@ def test_a_lookup_finds_nothing_foreign_and_refuses_what_is_no_address(
     assert [b.pop("request_id") != "" for b in bodies] == [True, True]
     assert bodies[0] == bodies[1]
     assert bodies[0]["code"] == "identity_not_found"
-    assert code_of(client.get("/v1/identities/lookup?address=x")) == "address_invalid"
+    no_address = client.get("/v1/identities/lookup?address=x")
+    assert (code_of(no_address), paths_of(no_address)) == (
+        "address_invalid",
+        ["address"],
+    )
     assert paths_of(client.get("/v1/identities/lookup")) == ["address"]
 
 

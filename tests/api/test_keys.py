@@ -148,6 +148,7 @@ def test_a_permission_above_the_level_is_refused_before_the_callers_own_are_aske
     refused(answer, 400, "invalid_request")
     reason = answer.json()["error"]["details"]["reason"]
     assert reason == "permission_not_allowed_for_level"
+    assert paths_of(answer) == ["permissions"]
 
 
 def test_nobody_gives_what_they_do_not_hold(identity: Identity) -> None:
