@@ -14,7 +14,7 @@ from core.idempotency import HEADER, required_key
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
-from mailboxes.selectors import identity_in_reach
+from mailboxes.selectors import live_identity_in_reach
 from mailboxes.statuses import Operation
 from outbound.api.field_order import in_order
 from outbound.api.schemas import AcceptedMessage, DryRun
@@ -110,7 +110,7 @@ class SendingView(ApiView):
             )
         except PylotaError:
             # what is out of reach is not there, whatever else is wrong
-            identity_in_reach(identity_id, caller=caller_of(request))
+            live_identity_in_reach(identity_id, caller=caller_of(request))
             raise
         if is_dry:
             return Response(dry_run(order))
