@@ -73,6 +73,8 @@ CODES: dict[tuple[str, str], str] = {
     ("message-raw", "GET"): f"{NO_MESSAGE} raw_expired",
     ("message-attachment", "GET"): f"{NO_IDENTITY} attachment_not_found",
     ("message-attempts", "GET"): f"{LIST} {NO_MESSAGE}",
+    ("message-cancel", "POST"): "invalid_idempotency_key idempotency_conflict"
+    f" request_in_progress {NO_MESSAGE} not_cancelable",
     ("message-resolve", "POST"): f"{ONCE} {NO_MESSAGE} not_uncertain",
     ("message-reply", "POST"): ANSWER,
     ("message-reply-all", "POST"): ANSWER,

@@ -9,8 +9,12 @@ from tests.support.lived_in import lived_in
 
 pytestmark = pytest.mark.django_db
 
-OPEN = {("message-resolve", "POST"), ("identity", "DELETE")}
-"""A doubt can still be settled, and a repeated deletion is answered."""
+OPEN = {
+    ("message-resolve", "POST"),
+    ("message-cancel", "POST"),
+    ("identity", "DELETE"),
+}
+"""A doubt is still settled, what waits is canceled, a repeated deletion is answered."""
 WRITES = [
     call
     for call in calls()

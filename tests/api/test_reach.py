@@ -35,6 +35,7 @@ MISSING = {
     "domain_id": new_id("dom"),
     "thread_id": new_id("thr"),
     "message_id": new_id("msg"),
+    "queued_message_id": new_id("msg"),
     "doubtful_message_id": new_id("msg"),
     "attachment_id": new_id("att"),
     "key_id": new_id("key"),

@@ -98,6 +98,10 @@ def world(identity: Identity, *, other: Identity) -> str:
                 "path.identity_id": identity.id,
                 "path.message_id": rows["doubtful_message_id"],
             },
+            "cancelMessage": {
+                "path.identity_id": identity.id,
+                "path.message_id": rows["queued_message_id"],
+            },
             "rotateSigningKey": {"path.purpose": "thread"},
             "lookUpIdentity": {"query.address": rows["known_address"]},
         },

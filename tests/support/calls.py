@@ -73,6 +73,9 @@ GOOD: Final[Mapping[Call, Good]] = {
     ("message-resolve", "POST"): Good(
         {"outcome": "sent"}, {"outcome": "not_sent"}, parts=_IN_DOUBT
     ),
+    ("message-cancel", "POST"): Good(
+        other="other=1", parts={"message_id": "queued_message_id"}
+    ),
     ("thread", "PATCH"): Good({"read": True}),
     ("message", "PATCH"): Good({"labels_add": ["urgent"]}),
     ("signing-key-rotate", "POST"): Good(other="revoke_previous=true"),

@@ -48,6 +48,7 @@ def lived_in(identity: Identity) -> dict[str, str]:
         "known_address": own.address,
         "pending_address_id": alias(identity, status=AddressStatus.PENDING).id,
         "doubtful_message_id": in_doubt(identity),
+        "queued_message_id": queued(identity).public_id,
         "tenant_id": identity.tenant_id,
         "identity_id": identity.id,
         "address_id": own.id,
@@ -97,10 +98,17 @@ def alias(identity: Identity, **changes: Any) -> Address:
     return made
 
 
+def queued(identity: Identity) -> Message:
+    """Give an identity a message that waits for a worker, in a thread of its own."""
+    seq = 5000 + identity.threads.count()
+    thread = ThreadFactory.create(identity=identity, seq=seq)
+    made: Message = QueuedMessageFactory.create(thread=thread)
+    return made
+
+
 def in_doubt(identity: Identity) -> str:
     """Return the id of a message that may have been sent, or not."""
-    thread = ThreadFactory.create(identity=identity, seq=5000)
-    message: Message = QueuedMessageFactory.create(thread=thread)
+    message = queued(identity)
     work(
         message.public_id,
         ScriptedTransport([Unknown(UncertainReason.TIMEOUT, "silence")]),
