@@ -14,7 +14,7 @@ from core.bodies import read_json, read_optional_json
 from core.errors import IdentityNotFound
 from core.fingerprint import fingerprint
 from core.forms import Nothing
-from core.schemas import refusals
+from core.schemas import NO_BODY, refusals
 from core.views import ApiView
 from domains.selectors import seen_by_addresses, tenant_domain
 from domains.services import ensure_platform_domain
@@ -219,7 +219,7 @@ class IdentityView(ApiView):
             200: IdentityOut,
             **refusals(
                 {
-                    400: "`invalid_request`: the call takes no body.",
+                    400: NO_BODY,
                     404: "`identity_not_found`.",
                 }
             ),
