@@ -65,7 +65,8 @@ class OutboundState(models.Model):
     """The queue: exists while its message is queued, and says when it is due.
 
     Exactly one of ``dispatch_at`` and ``claim_token`` is set, so that no row is queued
-    and forgotten.
+    and forgotten. ``as_composed`` keeps From and Reply-To of a claimed message that
+    leaves by fallback: its own row names the sender of the call.
     """
 
     message = models.OneToOneField(
@@ -81,6 +82,7 @@ class OutboundState(models.Model):
     retry_at = models.DateTimeField(null=True, blank=True)
     claim_token = models.UUIDField(null=True, blank=True)
     claimed_at = models.DateTimeField(null=True, blank=True)
+    as_composed = models.JSONField(null=True, blank=True)
     backoff_n = models.IntegerField(db_default=0)
     backoff_first_at = models.DateTimeField(null=True, blank=True)
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django.db.models import QuerySet
@@ -14,7 +15,14 @@ from core.ids import is_id
 from mailboxes.callers import Caller
 from mailboxes.errors import AddressNotFound
 from mailboxes.keys import NOBODY
-from mailboxes.models import Address, AddressTombstone, ApiKey, Identity, Tenant
+from mailboxes.models import (
+    Address,
+    AddressTombstone,
+    Alert,
+    ApiKey,
+    Identity,
+    Tenant,
+)
 from mailboxes.scopes import effective
 from mailboxes.statuses import IdentityStatus, KeyLevel, TenantMode
 
@@ -143,3 +151,9 @@ def identity_behind(address: str) -> str | None:
         return found
     buried = AddressTombstone.objects.filter(address_hash=address_hash(address))
     return buried.values_list("identity_id", flat=True).first()
+
+
+def has_alerted_since(name: str, *, since: datetime) -> bool:
+    """Tell whether an alert that is still open was raised after an instant."""
+    open_ones = Alert.objects.filter(name=name, resolved_at__isnull=True)
+    return open_ones.filter(last_at__gt=since).exists()

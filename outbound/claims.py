@@ -30,9 +30,10 @@ from outbound.breaker import evidence_of, way_of
 from outbound.breaker_services import note_end, scope_of, take_probe
 from outbound.compose import rfc_message_id_of
 from outbound.departure import Depart, Stop, departure
+from outbound.fallback import leave_from
 from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
-from outbound.senders import Sender, sender_of
+from outbound.senders import Origin, sender_of
 from outbound.settling import (
     alert_of_provider,
     lapse,
@@ -137,7 +138,7 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         return None
     if state.retry_at is not None and state.retry_at > now:
         return None  # a late copy of an old ring is no retry
-    sender = sender_of(message)
+    sender = sender_of(message, now=now)
     if sender is None:
         turn_away(message, state, Stop("identity_deleted"), now=now)
         return None
@@ -147,30 +148,33 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         return None
     if not withhold(message, now=now):
         return None
+    origin = sender.origin(way)
     take = partial(
-        _write, message, mime, sender, way.provider, token, now=now, started=started
+        _write,
+        message,
+        state,
+        mime,
+        origin,
+        way.provider,
+        token,
+        now=now,
+        started=started,
     )
     if (taken := take()) is not None:
         return taken
     # the way is closed: this is its one probe, or it waits
-    closed = way_of(way.provider, domain_id=sender.domain_id)
+    closed = way_of(way.provider, domain_id=origin.domain_id)
     if closed is None or (probe_at := take_probe(closed, token=token, now=now)) is None:
         return take()
     wait_behind(message, state, probe_at=probe_at, now=now)
     return None
 
 
-def own_message_id(message: Message, provider: Provider) -> str | None:
-    """Return the Message-ID that goes out; None where the provider writes its own."""
-    if provider in NAMES_ITSELF:
-        return None
-    return rfc_message_id_of(message.public_id, message.from_address or "")
-
-
 def _write(
     message: Message,
+    state: OutboundState,
     mime: bytes,
-    sender: Sender,
+    origin: Origin,
     provider: Provider,
     token: UUID,
     *,
@@ -181,7 +185,7 @@ def _write(
     recipients = tuple(fields)
     if provider in TEST_PROVIDERS:
         provider = carrier_of(recipients)
-    from_address = message.from_address or ""
+    composed_id = rfc_message_id_of(message.public_id, message.from_address or "")
     row = fetch_one(
         "WITH taken AS (UPDATE outbound_state SET claim_token = %(token)s,"
         " claimed_at = %(now)s, dispatch_at = NULL, rung_at = NULL, retry_at = NULL"
@@ -209,10 +213,10 @@ def _write(
             "owner": message.public_id,
             "tenant": message.tenant_id,
             "provider": str(provider),
-            "scope": scope_of(way_of(provider, domain_id=sender.domain_id)),
+            "scope": scope_of(way_of(provider, domain_id=origin.domain_id)),
             "phase": str(FIRST_PHASE.get(provider, Phase.CONNECTING)),
-            "rfc_id": own_message_id(message, provider),
-            "from": from_address,
+            "rfc_id": None if provider in NAMES_ITSELF else composed_id,
+            "from": origin.address,
             "recipients": list(recipients),
         },
     )
@@ -221,12 +225,12 @@ def _write(
     ends = started + settings.PM_CLAIM_SECONDS
     outgoing = OutgoingMessage(
         message_id=message.public_id,
-        rfc_message_id=rfc_message_id_of(message.public_id, from_address),
-        domain=sender.domain_name,
-        from_address=from_address,
+        rfc_message_id=composed_id,
+        domain=origin.domain_name,
+        from_address=origin.address,
         recipients=recipients,
-        mime=mime,
-        relay=sender.relay,
+        mime=leave_from(message, state, origin, mime),
+        relay=origin.relay,
         fields=fields,
         journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
@@ -239,8 +243,8 @@ def _write(
         n=row[0],
         token=token,
         provider=provider,
-        domain=sender.domain_name,
-        domain_id=sender.domain_id,
+        domain=origin.domain_name,
+        domain_id=origin.domain_id,
         outgoing=outgoing,
     )
 

@@ -4,10 +4,18 @@ Identity, tenant and domain are read again then, because hours may lie between s
 and claim (the page, "The outbound consumer" and "From address and fallback").
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from domains.statuses import BROKEN, GONE, NOT_READY, DomainKind, DomainState, Transport
+from domains.statuses import (
+    BROKEN,
+    GONE,
+    NOT_READY,
+    READY,
+    DomainKind,
+    DomainState,
+    Transport,
+)
 from mailboxes.statuses import (
     IdentityStatus,
     MessageKind,
@@ -19,8 +27,20 @@ from outbound.ways import MARKETING_NEEDS_SES, WAYS, is_marketing_refused
 
 
 @dataclass(frozen=True, slots=True)
+class PlatformFacts:
+    """The platform's domain, for an identity that has an address there."""
+
+    state: DomainState
+    transport: Transport
+    is_configured: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DepartureFacts:
-    """What is known of sender and domain at this moment."""
+    """What is known of sender and domain at this moment.
+
+    ``is_held_back`` says that the transport's account may not send just now.
+    """
 
     identity_status: IdentityStatus
     tenant_status: TenantStatus
@@ -31,13 +51,27 @@ class DepartureFacts:
     may_fall_back: bool
     is_configured: bool
     kind: MessageKind = MessageKind.TRANSACTIONAL
+    is_held_back: bool = False
+    platform: PlatformFacts | None = None
+
+    @property
+    def needs_fallback(self) -> bool:
+        """Tell whether nothing may leave from the domain itself (mailboxes, 2.6)."""
+        is_test = self.tenant_mode == TenantMode.TEST
+        is_held_back = (
+            self.is_held_back
+            and self.domain_kind == DomainKind.EXTERNAL
+            and not is_test
+        )
+        return self.domain_state in BROKEN or is_held_back
 
 
 @dataclass(frozen=True, slots=True)
 class Depart:
-    """It may leave, by this transport."""
+    """It may leave, by this transport; by fallback from the platform's address."""
 
     provider: Provider
+    falls_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +111,27 @@ def departure(facts: DepartureFacts) -> Departure:
         return Refuse("rejected", "sender_domain_unavailable")
     if facts.domain_state in NOT_READY:
         return Wait("domain_not_ready")
-    if facts.domain_state in BROKEN:
-        return _from_a_broken_domain(facts)
+    if facts.needs_fallback:
+        return _by_fallback(facts, facts.platform)
     return _by_transport(facts)
 
 
-def _from_a_broken_domain(facts: DepartureFacts) -> Departure:
-    """Never leave from it; until fallback is built, wait for the domain instead."""
-    if not facts.may_fall_back or facts.domain_kind == DomainKind.PLATFORM:
+def _by_fallback(facts: DepartureFacts, platform: PlatformFacts | None) -> Departure:
+    """Leave from the platform's domain, whatever the transport of the own one is.
+
+    The platform's domain itself has no fallback. Where it leaves by the very account
+    that is held back, the mail waits: another From would not help it.
+    """
+    may_fall_back = facts.may_fall_back and facts.domain_kind == DomainKind.EXTERNAL
+    if not may_fall_back or platform is None or platform.state not in READY:
         return Refuse("failed", "domain_failing_no_fallback")
-    return Wait("domain_failing")
+    if facts.domain_state not in BROKEN and platform.transport == facts.transport:
+        return Wait("account_held_back")
+    from_platform = replace(
+        facts, transport=platform.transport, is_configured=platform.is_configured
+    )
+    way = _by_transport(from_platform)
+    return replace(way, falls_back=True) if isinstance(way, Depart) else way
 
 
 def _by_transport(facts: DepartureFacts) -> Departure:

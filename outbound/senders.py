@@ -1,7 +1,8 @@
 """What is known, at claim time, of who sends a message and from which domain."""
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from django.conf import settings
 
@@ -10,24 +11,45 @@ from core.database import fetch_one
 from core.sealing import SealBroken
 from domains.models import Domain
 from domains.services import relay_of
-from domains.statuses import DomainKind, DomainState, Transport
+from domains.statuses import DomainKind, DomainState, ReplyToken, Transport
 from mailboxes.models import Address, Identity, Message
 from mailboxes.policy import effective_policy
+from mailboxes.selectors import has_alerted_since
 from mailboxes.services import raise_alert
 from mailboxes.statuses import IdentityStatus, MessageKind, TenantMode, TenantStatus
 from outbound.configured import is_configured
-from outbound.departure import DepartureFacts
+from outbound.departure import Depart, DepartureFacts, PlatformFacts
 from outbound.transports.base import Relay
+
+HELD_BACK_FOR: Final = timedelta(minutes=15)
+"""How long an account counts as paused after it last said so; then one call asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An address that mail leaves from, and the relay to leave by."""
+
+    address: str
+    domain_id: str
+    domain_name: str
+    reply_token: ReplyToken
+    relay: Relay | None
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The facts that decide a departure, and the relay to leave by."""
+    """The facts that decide a departure, and where mail can leave from."""
 
     facts: DepartureFacts
-    domain_id: str
-    domain_name: str
-    relay: Relay | None
+    own: Origin
+    platform: Origin | None = None
+
+    def origin(self, way: Depart) -> Origin:
+        """Return where a message leaves from."""
+        if way.falls_back:
+            assert self.platform is not None  # noqa: S101  its facts were known
+            return self.platform
+        return self.own
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +83,8 @@ def waiting(message_id: str) -> Waiting | None:
     return Waiting(domain=row[0], needs_slot=row[1] != TenantMode.TEST)
 
 
-def sender_of(message: Message) -> Sender | None:
-    """Read identity, tenant and domain as they are now; joins the caller's.
+def sender_of(message: Message, *, now: datetime) -> Sender | None:
+    """Read identity, tenant and domains as they are now; joins the caller's.
 
     None when the identity has been deleted, and its addresses with it. Raises
     Address.DoesNotExist when nothing says why an address is missing.
@@ -72,8 +94,8 @@ def sender_of(message: Message) -> Sender | None:
     if identity.status in (IdentityStatus.DELETING, IdentityStatus.DELETED):
         return None
     address = found.get(address=message.from_address)
+    own = _origin(address)
     transport = Transport(address.domain.transport)
-    relay = _relay(address.domain) if transport == Transport.SMTP else None
     policy = effective_policy(settings.PM_DEFAULT_POLICY, identity.tenant.policy)
     facts = DepartureFacts(
         identity_status=IdentityStatus(identity.status),
@@ -83,10 +105,43 @@ def sender_of(message: Message) -> Sender | None:
         domain_kind=DomainKind(address.domain.kind),
         transport=transport,
         may_fall_back=bool(policy["domain_fallback"]),
-        is_configured=is_configured(transport, has_relay=relay is not None),
+        is_configured=is_configured(transport, has_relay=own.relay is not None),
         kind=MessageKind(message.kind),
+        is_held_back=transport == Transport.SES
+        and has_alerted_since("ses_sending_paused", since=now - HELD_BACK_FOR),
     )
-    return Sender(facts, address.domain.id, address.domain.name, relay)
+    if not facts.needs_fallback:
+        return Sender(facts, own)
+    return _with_platform(
+        Sender(facts, own), found.filter(domain__kind=DomainKind.PLATFORM).first()
+    )
+
+
+def _with_platform(sender: Sender, address: Address | None) -> Sender:
+    """Add the address that an identity keeps on the platform's domain for life."""
+    if address is None:
+        return sender
+    origin = _origin(address)
+    transport = Transport(address.domain.transport)
+    platform = PlatformFacts(
+        state=DomainState(address.domain.state),
+        transport=transport,
+        is_configured=is_configured(transport, has_relay=origin.relay is not None),
+    )
+    return replace(
+        sender, facts=replace(sender.facts, platform=platform), platform=origin
+    )
+
+
+def _origin(address: Address) -> Origin:
+    domain = address.domain
+    return Origin(
+        address=address.address,
+        domain_id=domain.id,
+        domain_name=domain.name,
+        reply_token=ReplyToken(domain.reply_token),
+        relay=_relay(domain) if domain.transport == Transport.SMTP else None,
+    )
 
 
 def _relay(domain: Domain) -> Relay | None:

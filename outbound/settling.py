@@ -40,6 +40,7 @@ from mailboxes.statuses import MessageStatus, Provider, Severity
 from outbound.backoff import next_attempt
 from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
+from outbound.fallback import come_back
 from outbound.handing_over import hand_over
 from outbound.outcomes import Outcome
 from outbound.transports.base import RetryClass, UncertainReason
@@ -78,6 +79,8 @@ def settle(
         if retry_at is None:
             changes = (*changes, *_give_up(outcome.waiting))
             reason = QUOTA_EXHAUSTED
+    if outcome.retry is not None or outcome.result == AttemptResult.REJECTED:
+        come_back(message, state)
     moved = move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
     if provider in TEST_PROVIDERS:
         hand_over(message, outcome, now=now)
@@ -273,6 +276,7 @@ def _back_off(
         dispatch_at=until,
         retry_at=until,
         rung_at=None,
+        as_composed=None,
         backoff_n=state.backoff_n + 1,
         backoff_first_at=state.backoff_first_at or now,
     )

@@ -301,13 +301,17 @@ def test_a_retry_whose_worker_dies_leaves_the_rest_uncertain(
     assert_units_add_up(message)
 
 
-def test_a_partly_sent_message_of_a_paused_identity_fails_its_rest(
-    scripted: ScriptedTransport, later: Later
+@pytest.mark.parametrize("stopped", ["paused", "suspended"])
+def test_a_partly_sent_message_of_whom_the_system_stopped_fails_its_rest(
+    scripted: ScriptedTransport, later: Later, stopped: str
 ) -> None:
     message = QueuedMessageFactory.create(recipients=(A, B))
     scripted.answers = [Accepted("smtp:relay:1", deferred=(B,))]
     work(message.public_id, scripted)
-    pause_identity(message.identity_id)
+    if stopped == "paused":
+        pause_identity(message.identity_id)
+    else:
+        suspend_tenant(message.tenant_id)
     later(70)
 
     work(message.public_id, scripted)
@@ -352,7 +356,6 @@ def test_an_unsent_message_of_whom_the_system_stopped_is_canceled(
         (DomainState.REMOVING, True, "rejected", "sender_domain_unavailable"),
         (DomainState.FAILING, False, "failed", "domain_failing_no_fallback"),
         (DomainState.SUSPENDED, False, "failed", "domain_failing_no_fallback"),
-        (DomainState.FAILING, True, "queued", None),
         (DomainState.PENDING, True, "queued", None),
         (DomainState.VERIFYING, True, "queued", None),
         (DomainState.DEGRADED, True, "submitted", None),

@@ -36,4 +36,4 @@ def test_a_test_tenants_mail_leaves_by_no_real_transport(transport: str) -> None
     claim = claims.claim(message.public_id)
 
     assert claim is not None
-    assert claim.provider == "simulator"
+    assert claim.provider == "loopback"

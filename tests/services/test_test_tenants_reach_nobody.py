@@ -12,7 +12,7 @@ from domains.statuses import Transport
 from mailboxes.statuses import Provider, TenantMode
 from outbound.registry import TRANSPORTS
 from outbound.transports.loopback import TEST_PROVIDERS
-from tests.support.cloudflare import configured
+from tests.support.cloudflare import account_at
 from tests.support.cloudflare_server import CloudflareServer
 from tests.support.loops import Box, leave, new_box, work
 from tests.support.queued import relay_settings
@@ -50,7 +50,8 @@ def providers(settings: Settings) -> Iterator[Providers]:
         relay = held.enter_context(SmtpServer())
         ses = held.enter_context(ses_server())
         cloudflare = held.enter_context(CloudflareServer())
-        held.enter_context(configured(cloudflare))
+        for name, value in account_at(cloudflare).items():
+            setattr(settings, name, value)
         settings.PM_SES_REGION = REGION
         settings.PM_SES_ACCESS_KEY_ID = KEY_ID
         settings.PM_SES_SECRET_ACCESS_KEY = SECRET

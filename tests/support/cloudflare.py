@@ -74,16 +74,23 @@ def queued(
     return message
 
 
+def account_at(server: CloudflareServer) -> dict[str, object]:
+    """Return the settings of an account at this server.
+
+    For a fixture that asks for ``settings``: two ways to override do not end in order.
+    """
+    return {
+        "PM_CF_ACCOUNT_ID": ACCOUNT,
+        "PM_CF_API_TOKEN": TOKEN,
+        "PM_CF_API_BASE": server.base,
+    }
+
+
 class configured(override_settings):  # noqa: N801  reads like a function
     """Let the deployment's account be one at this server."""
 
     def __init__(self, server: CloudflareServer, **changes: object) -> None:
-        given: dict[str, object] = {
-            "PM_CF_ACCOUNT_ID": ACCOUNT,
-            "PM_CF_API_TOKEN": TOKEN,
-            "PM_CF_API_BASE": server.base,
-        }
-        super().__init__(**{**given, **changes})
+        super().__init__(**{**account_at(server), **changes})
 
 
 def shorten(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

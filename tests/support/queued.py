@@ -12,7 +12,7 @@ from core.sealing import Place, sealer
 from delivery.models import Attempt, OutboundState
 from domains.relay import RelaySettings
 from mailboxes.models import Message, Thread
-from mailboxes.statuses import MessageStatus
+from mailboxes.statuses import AddressRole, MessageStatus
 from tests.factories import (
     AddressFactory,
     DomainFactory,
@@ -52,7 +52,7 @@ def thread_with_relay(relay: SmtpServer, *, port: int = 0) -> Thread:
 
 def move_to(relay: SmtpServer, thread: Thread) -> None:
     """Let the domain of this thread's identity submit to another relay."""
-    domain = thread.identity.addresses.get().domain
+    domain = thread.identity.addresses.get(role=AddressRole.PRIMARY).domain
     place = Place("domains", "smtp_sealed", domain.id)
     domain.smtp_sealed = sealer().seal(relay_settings(relay).to_json(), place=place)
     domain.save(update_fields=["smtp_sealed"])
