@@ -82,6 +82,7 @@ STATEMENTS: dict[Call, int] = {
     ("message", "PATCH"): 13,
     ("message-attachment", "GET"): 3,
     ("message-attempts", "GET"): 4,
+    ("message-cancel", "POST"): 28,
     ("message-forward", "POST"): 12,
     ("message-raw", "GET"): 3,
     ("message-reply", "POST"): 11,
