@@ -97,7 +97,7 @@ STATEMENTS: dict[Call, int] = {
     ("tenant", "GET"): 3,
     ("tenant", "PATCH"): 7,
     ("tenant-identities", "GET"): 4,
-    ("tenant-identities", "POST"): 18,
+    ("tenant-identities", "POST"): 19,
     ("tenant-policy", "GET"): 2,
     ("tenant-policy", "PATCH"): 10,
     ("tenants", "GET"): 3,
