@@ -18,12 +18,16 @@ RECIPIENT = "jo@example.net"
 
 
 def queue_in_bulk(
-    identity: Identity, number: int, *, due_at: datetime | None = None
+    identity: Identity,
+    number: int,
+    *,
+    due_at: datetime | None = None,
+    recipients: Sequence[str] = (RECIPIENT,),
 ) -> list[str]:
     """Queue so many messages as accept() leaves them; return their ids, in order.
 
-    Each has one recipient, a hold, and a place on the day of the caps. They share one
-    thread and one sent copy.
+    Each has one recipient unless told otherwise, a hold, and a place on the day of the
+    caps. They share one thread and one sent copy.
     """
     now = due_at or database_now()
     thread: Thread = ThreadFactory.create(identity=identity)
@@ -47,21 +51,27 @@ def queue_in_bulk(
         )
         for _ in range(number)
     )
-    _beside(identity, messages, now)
+    _beside(identity, messages, recipients, now)
     return [message.public_id for message in messages]
 
 
-def _beside(identity: Identity, messages: Sequence[Message], now: datetime) -> None:
+def _beside(
+    identity: Identity,
+    messages: Sequence[Message],
+    recipients: Sequence[str],
+    now: datetime,
+) -> None:
     tenant = identity.tenant
     Delivery.objects.bulk_create(
         Delivery(
             message=message,
             tenant=tenant,
-            address=RECIPIENT,
+            address=address,
             field="to",
             status="queued",
         )
         for message in messages
+        for address in recipients
     )
     OutboundState.objects.bulk_create(
         OutboundState(message=message, tenant=tenant, dispatch_at=now)
@@ -73,12 +83,13 @@ def _beside(identity: Identity, messages: Sequence[Message], now: datetime) -> N
             tenant=tenant,
             feature="sends",
             ref=message.public_id,
-            units=1,
+            units=len(recipients),
             expires_at=now.replace(year=now.year + 1),
         )
         for message in messages
     )
-    Allowance.objects.filter(tenant=tenant).update(held=F("held") + len(messages))
+    held = F("held") + len(messages) * len(recipients)
+    Allowance.objects.filter(tenant=tenant).update(held=held)
     for metric in (TENANT_METRIC, identity_metric(identity.id)):
         row, _ = Counter.objects.get_or_create(
             tenant=tenant, metric=metric, bucket=now.date().isoformat()
