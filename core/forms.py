@@ -4,6 +4,7 @@ Only the form is judged here; rules and limits belong to the services.
 """
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Self, TypeVar
 
@@ -14,10 +15,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from core.errors import MOST_ERRORS, FieldError, InvalidRequest
 
@@ -37,7 +41,7 @@ class Form(BaseModel):
     @classmethod
     def parse(cls, body: dict[str, Any]) -> Self:
         """Return the form; raises InvalidRequest that lists what is wrong, where."""
-        return _validated(cls, body)
+        return _validated(cls, _whole_numbers(body))
 
     def given(self) -> dict[str, Any]:
         """Return the fields that the client named: what a PATCH changes."""
@@ -68,6 +72,11 @@ class Query(BaseModel):
         """Return the parameters for the API's description."""
         described = cls.model_json_schema()
         required = described.get("required", [])
+        shared = described.get("$defs", {})
+        found = {
+            name: _resolved(schema, shared)
+            for name, schema in described.get("properties", {}).items()
+        }
         return [
             OpenApiParameter(
                 name=name,
@@ -75,7 +84,7 @@ class Query(BaseModel):
                 required=name in required,
                 description=schema.get("description", ""),
             )
-            for name, schema in described.get("properties", {}).items()
+            for name, schema in found.items()
         ]
 
 
@@ -84,14 +93,32 @@ _BOUNDS: Final = {"ge": "minimum", "le": "maximum"}
 """What pydantic calls the bounds of a number that it did not read itself."""
 
 
-def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter's schema without what stands beside it, or says null."""
+def _resolved(schema: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that stands by itself: a parameter that is absent is not null."""
     shown = dict(schema)
     if choices := [c for c in shown.pop("anyOf", []) if c.get("type") != "null"]:
-        shown |= choices[0]
+        shown = choices[0] | shown
+    if (reference := shown.pop("$ref", None)) is not None:
+        shown = shared[reference.removeprefix("#/$defs/")] | shown
+    return shown
+
+
+def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a parameter's schema without what stands beside it."""
+    shown = dict(schema)
     if shown.get("default", ...) is None:
         del shown["default"]
     return {_BOUNDS.get(k, k): v for k, v in shown.items() if k not in _BESIDE}
+
+
+def _whole_numbers(value: Any) -> Any:
+    """Return a body with 3 for 3.0: one number, to JSON Schema and to people."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(inner) for inner in value]
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value
 
 
 def _whole(value: Any) -> Any:
@@ -127,13 +154,33 @@ Instant = Annotated[
 """An RFC 3339 instant with its offset, in a body or a query; read as UTC."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One word more of a field's schema: described, and judged elsewhere."""
+
+    word: str
+    value: str
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema with the word."""
+        return {**handler(schema), self.word: self.value}
+
+
+CursorText = Annotated[
+    str,
+    Field(description="`next_cursor` of the page before."),
+    Shown("pattern", "^c_[A-Za-z0-9_-]+$"),
+]
+"""A cursor as it is described; whether it is one of ours is for its reader to say."""
+
+
 class PageQuery(Query):
     """What every list takes (REST contract, section 1.3)."""
 
     limit: Annotated[Whole, Field(ge=1, le=100, description="Rows of one page.")] = 25
-    cursor: Annotated[
-        str | None, Field(description="`next_cursor` of the page before.")
-    ] = None
+    cursor: CursorText | None = None
 
 
 def _validated(form: type[M], value: dict[str, Any]) -> M:

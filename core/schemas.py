@@ -1,7 +1,7 @@
 """What answers of the API have in common, for its description."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, get_args
 
 from drf_spectacular.utils import OpenApiResponse
 from pydantic import BaseModel, Field
@@ -25,11 +25,22 @@ class Error(BaseModel):
 
 
 class Page(BaseModel):
-    """One page of a list; each list names its ``data``."""
+    """One page of a list; each list names its ``data``, whose rows have an example."""
 
     next_cursor: str | None = Field(
         description="Pass it as `cursor` for the next page; null on the last."
     )
+
+
+def example_of(shape: Any) -> Any:
+    """Return the example that a shape has for the description; None if it has none."""
+    if isinstance(shape, type) and issubclass(shape, Page):
+        (row,) = get_args(shape.model_fields["data"].annotation)
+        return {"data": [row.example], "next_cursor": None}
+    return getattr(shape, "example", None)
+
+
+NO_BODY: Final = "`invalid_request`: the call takes no body."
 
 
 def refusals(texts: Mapping[int, str]) -> dict[int, OpenApiResponse]:

@@ -7,6 +7,8 @@ NAME_LIMIT = 256
 
 # U+0085, U+2028 and U+2029 are data, although some libraries break lines at them.
 _REFUSED = re.compile("[\x00-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+PLAIN_PATTERN = r"^[^\x00-\x1f\x7f-\x84\x86-\x9f]*$"
+"""The same for the API's description; JSON holds no half of a surrogate pair."""
 
 
 def header_fault(value: str) -> str | None:

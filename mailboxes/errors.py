@@ -77,8 +77,11 @@ class SendingDomainNotReady(PylotaError):
 
 
 class PausedWithTenant(PylotaError):
-    """The identity was paused because its tenant is suspended."""
+    """Nothing of a suspended tenant is resumed, whoever paused it."""
 
     code = "identity_paused"
     status = 409
-    fix = "Ask the operator to lift the tenant's suspension; that resumes it."
+    fix = (
+        "Ask the operator to lift the tenant's suspension; resume the identity then, if"
+        " that did not."
+    )

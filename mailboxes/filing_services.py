@@ -15,7 +15,7 @@ from core.errors import InvalidRequest
 from mailboxes.labels import LABELS_LIMIT
 from mailboxes.mail_selectors import message_among, seen_messages, seen_thread
 from mailboxes.models import Message, Thread
-from mailboxes.services import audit, lock_mailbox
+from mailboxes.services import audit, lock_identity
 from mailboxes.statuses import Direction
 
 
@@ -35,10 +35,10 @@ def file_message(
 ) -> None:
     """Change the labels of a message, and whether it was read.
 
-    Raises MessageNotFound, and InvalidRequest for too many labels, or for one of our
-    own messages that is to be unread.
+    Raises IdentityNotFound, MessageNotFound, and InvalidRequest for too many labels, or
+    for one of our own messages that is to be unread.
     """
-    lock_mailbox(identity_id)
+    lock_identity(identity_id)
     columns = ("thread_id", "tenant_id", "direction")
     message = message_among(seen_messages(identity_id).only(*columns), message_id)
     if filing.read is False and message.direction == Direction.OUTBOUND:
@@ -53,9 +53,10 @@ def file_thread(
 ) -> None:
     """Say it of every message of a thread that may be seen; archive the thread, or not.
 
-    Raises ThreadNotFound, and InvalidRequest when a message had too many labels.
+    Raises IdentityNotFound, ThreadNotFound, and InvalidRequest when a message had too
+    many labels.
     """
-    lock_mailbox(identity_id)
+    lock_identity(identity_id)
     thread = seen_thread(identity_id, thread_id)
     found = seen_messages(identity_id).filter(thread=thread)
     keys = list(found.values_list("key", flat=True))

@@ -5,13 +5,11 @@ the names of its tenant first, then locks the domain it sends from; whoever chan
 locks its mailbox first (mailboxes, section 2.2).
 """
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from core.clock import database_now
-from core.database import fetch_one
 from core.errors import IdentityNotFound, ScopeDenied
 from core.ids import new_id
 from mailboxes.address_rows import bury_addresses, insert_address, tell
@@ -33,15 +31,13 @@ from mailboxes.services import (
     publish,
 )
 from mailboxes.shown import identity_json
-from mailboxes.statuses import AddressRole, IdentityStatus, PauseReason
+from mailboxes.statuses import (
+    AddressRole,
+    IdentityStatus,
+    PauseReason,
+    TenantStatus,
+)
 from mailboxes.usernames import check_username, fold
-
-
-def hold_names(tenant_id: str) -> None:
-    """Let nobody else name an identity of this tenant until the transaction ends."""
-    digest = hashlib.sha256(f"names\0{tenant_id}".encode()).digest()
-    number = int.from_bytes(digest[:8], signed=True)
-    fetch_one("SELECT pg_advisory_xact_lock(%(number)s)", {"number": number})
 
 
 def made_before(tenant_id: str, client_id: str, fingerprint: str) -> Identity | None:
@@ -66,8 +62,9 @@ def create_identity(
 ) -> Identity:
     """Make an identity, its mailbox and its addresses: the platform's, and its own.
 
-    The address on its own domain is primary, if one is given. Joins the caller's
-    transaction, which holds the tenant's names. Raises the refusals of
+    The address on its own domain is primary, if one is given. In a suspended tenant it
+    is paused until the tenant goes on. Joins the caller's transaction, which holds the
+    tenant's names. Raises the refusals of
     ``check_username``, UsernameTaken, SendingDomainNotReady and AddressTaken.
     """
     username = _free_username(tenant, wanted.username)
@@ -80,7 +77,7 @@ def create_identity(
         username=username,
         client_id=wanted.client_id,
         client_fingerprint=wanted.fingerprint,
-        status=IdentityStatus.ACTIVE,
+        **_first_status(tenant),
         created_at=now,
         updated_at=now,
         **columns_of(wanted.given, send_policy={}),
@@ -97,6 +94,20 @@ def create_identity(
         tell("address_added", address, now=now)
     _audit("identity.create", identity, actor_key_id)
     return identity
+
+
+def _first_status(tenant: Tenant) -> dict[str, Any]:
+    """Return how an identity begins: paused like the others, in a suspended tenant."""
+    if _is_suspended(tenant.id):
+        reason = PauseReason.TENANT_SUSPENDED
+        return {"status": IdentityStatus.PAUSED, "pause_reason": reason}
+    return {"status": IdentityStatus.ACTIVE}
+
+
+def _is_suspended(tenant_id: str) -> bool:
+    """Ask the row as it is now: who suspends holds the names and every mailbox."""
+    suspended = Tenant.objects.filter(id=tenant_id, status=TenantStatus.SUSPENDED)
+    return suspended.exists()
 
 
 def _free_username(tenant: Tenant, wanted: str) -> str:
@@ -153,14 +164,16 @@ def _resume(
 ) -> None:
     """Resume a paused identity, if the caller may: it depends on who paused it.
 
-    Raises PausedWithTenant, or ScopeDenied for an abuse pause that the key's level
-    cannot lift.
+    Raises PausedWithTenant while the tenant is suspended, or ScopeDenied for an abuse
+    pause that the key's level cannot lift.
     """
     if identity.status != IdentityStatus.PAUSED:
         return
     reason = identity.pause_reason
-    if reason == PauseReason.TENANT_SUSPENDED:
-        raise PausedWithTenant("The tenant is suspended.", details={"reason": reason})
+    if _is_suspended(identity.tenant_id):
+        raise PausedWithTenant(
+            "The tenant is suspended.", details={"reason": PauseReason.TENANT_SUSPENDED}
+        )
     if reason == PauseReason.ABUSE_THRESHOLD and not may_lift_abuse:
         raise ScopeDenied(
             "An identity's own key cannot lift a pause for abuse.",

@@ -23,7 +23,7 @@ from mailboxes.keys import draw, hash_key
 from mailboxes.models import ApiKey, Identity, Tenant
 from mailboxes.scopes import Scope
 from mailboxes.selectors import identities_in_reach
-from mailboxes.services import audit
+from mailboxes.services import audit, lock_identity
 from mailboxes.statuses import KeyLevel, TenantMode
 
 
@@ -127,17 +127,21 @@ def _owner(
 
 
 def _identity(identity_id: str, tenant_id: str | None, caller: Caller) -> Identity:
+    """Return an identity whose mailbox is locked, so that its end waits for the key.
+
+    A deletion revokes the keys that it finds; one that is made meanwhile would go on.
+    """
     found = identities_in_reach(caller).filter(id=identity_id)
     if tenant_id is not None:
         found = found.filter(tenant_id=tenant_id)
-    identity = (
-        found.select_related("tenant").first() if is_id(identity_id, "idn") else None
-    )
-    if identity is not None:
-        return identity
-    if caller.tenant_id is None:
+    try:
+        if is_id(identity_id, "idn") and found.exists():
+            return lock_identity(identity_id)
         raise IdentityNotFound("No such identity.")
-    raise KeyScopeExceeded
+    except IdentityNotFound:
+        if caller.tenant_id is None:
+            raise
+        raise KeyScopeExceeded from None
 
 
 def _tenant(tenant_id: str, caller: Caller) -> Tenant:

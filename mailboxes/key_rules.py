@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from core.errors import InvalidRequest, KeyScopeExceeded
+from core.errors import FieldError, InvalidRequest, KeyScopeExceeded
 from mailboxes.callers import Caller
 from mailboxes.scopes import IMPLICIT, Scope, allowed_at
 from mailboxes.statuses import KeyLevel
@@ -50,8 +50,10 @@ def grantable(level: KeyLevel, permissions: Iterable[Scope]) -> list[str]:
     if not wanted:
         raise InvalidRequest.at("permissions", "Name at least one permission.")
     if above := sorted(str(scope) for scope in wanted - allowed_at(level)):
+        message = f"A key of level {level} cannot hold {', '.join(above)}."
         raise InvalidRequest(
-            f"A key of level {level} cannot hold {', '.join(above)}.",
+            message,
+            errors=[FieldError("permissions", message)],
             details={"reason": "permission_not_allowed_for_level"},
         )
     return sorted(str(scope) for scope in wanted)

@@ -11,8 +11,9 @@ from mailboxes.address_rules import KEPT_DAYS, SendingDomain
 from mailboxes.address_services import add_address, promote_address
 from mailboxes.address_sweeps import activate_addresses
 from mailboxes.identity_rules import NewIdentity
-from mailboxes.identity_services import create_identity, hold_names
+from mailboxes.identity_services import create_identity
 from mailboxes.models import Address, Identity, Tenant
+from mailboxes.services import hold_names
 from mailboxes.statuses import IdentityStatus, TenantMode
 from mailboxes.tenant_services import NewTenant, SlugTaken, make_tenant
 

@@ -4,6 +4,7 @@ Whoever changes a mailbox locks its row first; ``publish`` numbers its events un
 lock.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,12 +67,23 @@ def lock_identity(identity_id: str) -> Identity:
     return found
 
 
+def hold_names(tenant_id: str) -> None:
+    """Let nobody else name an identity of this tenant until the transaction ends.
+
+    Joins the caller's transaction, and comes before the lock of any mailbox.
+    """
+    digest = hashlib.sha256(f"names\0{tenant_id}".encode()).digest()
+    number = int.from_bytes(digest[:8], signed=True)
+    fetch_one("SELECT pg_advisory_xact_lock(%(number)s)", {"number": number})
+
+
 def lock_mailboxes(tenant_id: str) -> list[str]:
-    """Lock every mailbox of a tenant, sorted by id; return their ids.
+    """Lock every mailbox of a tenant, sorted by id, and let none be made meanwhile.
 
     For what stops or resumes a whole tenant: the one transaction that takes many of
-    these rows takes all of them, and before anything else.
+    these rows takes all of them, and before anything else. Returns their ids.
     """
+    hold_names(tenant_id)
     rows = fetch_all(
         "SELECT identity_id FROM mailbox_state WHERE tenant_id = %(tenant)s"
         " ORDER BY identity_id FOR NO KEY UPDATE",

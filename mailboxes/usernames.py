@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Collection
 from typing import ClassVar, Final
 
-from core.errors import PylotaError
+from core.errors import FieldError, PylotaError, listed
 
 RESERVED: Final = frozenset(
     """
@@ -41,6 +41,10 @@ LOCAL_PART_LIMIT: Final = 40
 class _NameRefused(PylotaError):
     status: ClassVar[int] = 400
     fix = "Use a shorter, plain, unreserved name."
+
+    def __init__(self, detail: str, *, path: str) -> None:
+        errors = listed([FieldError(path, detail)])
+        super().__init__(detail, details={"errors": errors})
 
 
 class AddressReserved(_NameRefused):
@@ -92,9 +96,11 @@ def check_username(name: str, *, suffix: str) -> str:
     ``suffix`` is the tenant's address suffix, which makes the local part.
     """
     reserved = RESERVED if suffix else RESERVED | RESERVED_WITHOUT_SUFFIX
-    lowered = _checked(name, reserved, limit=USERNAME_LIMIT)
+    lowered = _checked(name, reserved, limit=USERNAME_LIMIT, path="username")
     if len(lowered + suffix) > LOCAL_PART_LIMIT:
-        raise LocalPartTooLong(f"{lowered}{suffix} is over {LOCAL_PART_LIMIT} long")
+        raise LocalPartTooLong(
+            f"{lowered}{suffix} is over {LOCAL_PART_LIMIT} long", path="username"
+        )
     return lowered
 
 
@@ -103,27 +109,30 @@ def check_local_part(name: str) -> str:
 
     Raises the first reason to refuse it.
     """
-    return _checked(name, RESERVED, limit=LOCAL_PART_LIMIT)
+    return _checked(name, RESERVED, limit=LOCAL_PART_LIMIT, path="local_part")
 
 
-def _checked(name: str, reserved: Collection[str], *, limit: int) -> str:
+def _checked(name: str, reserved: Collection[str], *, limit: int, path: str) -> str:
     lowered = name.lower()
     if fold(name) in {fold(word) for word in reserved}:
-        raise AddressReserved(f"{name} is reserved, or looks like a reserved name")
+        raise AddressReserved(
+            f"{name} is reserved, or looks like a reserved name", path=path
+        )
     if not name.isascii():
-        raise _beyond_ascii(name)
+        raise _beyond_ascii(name, path)
     is_plain = _FORM.fullmatch(lowered) and ".." not in lowered
     if not is_plain or lowered.endswith(".") or len(lowered) > limit:
         raise UsernameInvalid(
             f"a name is 1 to {limit} of a-z 0-9 . _ - and begins with a letter or "
-            "digit, without two dots in a row or one at the end"
+            "digit, without two dots in a row or one at the end",
+            path=path,
         )
     if _RESERVED_FORM.fullmatch(lowered):
-        raise AddressReserved(f"{name} is kept for the service's own mail")
+        raise AddressReserved(f"{name} is kept for the service's own mail", path=path)
     return lowered
 
 
-def _beyond_ascii(name: str) -> PylotaError:
+def _beyond_ascii(name: str, path: str) -> PylotaError:
     """Return why a name beyond ASCII is refused: it misleads, or is not supported."""
     letters = [letter for letter in name if letter.isalpha()]
     scripts = {unicodedata.name(letter, "").split(" ")[0] for letter in letters}
@@ -131,5 +140,6 @@ def _beyond_ascii(name: str) -> PylotaError:
         unicodedata.bidirectional(c) in ("R", "AL", "RLO", "RLE", "RLI") for c in name
     )
     if len(scripts) > 1 or is_rtl:
-        return AddressReserved("this name mixes scripts, or reads from the right")
-    return UsernameUnsupported("a name is made of ASCII letters and digits")
+        message = "this name mixes scripts, or reads from the right"
+        return AddressReserved(message, path=path)
+    return UsernameUnsupported("a name is made of ASCII letters and digits", path=path)

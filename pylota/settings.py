@@ -16,6 +16,7 @@ from core.sealing import sealer_of
 from domains.relay import parse_relay_url
 from mailboxes import policy
 from pylota import VERSION, env, logs
+from pylota.api.answer_headers import HEADERS
 from pylota.embedded.defaults import default_data_dir
 from pylota.local import local_secrets
 
@@ -312,6 +313,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/v1",
     "SORT_OPERATIONS": True,
     "OAS_VERSION": "3.1.0",
+    "APPEND_COMPONENTS": {"headers": HEADERS},
     "TAGS": [
         {"name": "messages", "description": "Send, answer, forward, read, settle."},
         {"name": "threads", "description": "Conversations of an identity."},

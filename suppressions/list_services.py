@@ -6,6 +6,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from core.addresses import normalize_at, normalize_domain, placed_at
+from core.database import execute
 from core.errors import ListEntryNotFound
 from core.hashing import pseudonym
 from mailboxes.services import audit
@@ -33,7 +34,7 @@ def entry_form(raw: str) -> str:
 
     Raises AddressInvalid or AddressUnsupported at ``entry``.
     """
-    trimmed = raw.strip()
+    trimmed = raw.strip(" ")
     if not trimmed.startswith("@"):
         return normalize_at(trimmed, "entry")
     with placed_at("entry"):
@@ -53,13 +54,21 @@ def put_entry(
     place: SendList, entry: str, *, note: str | None, actor_key_id: str
 ) -> SendListEntry:
     """Put an entry on a list, or give the one that is there another note."""
-    row, _ = SendListEntry.objects.update_or_create(
-        tenant_id=place.tenant_id,
-        direction=place.direction,
-        kind=place.kind,
-        entry=entry,
-        defaults={"note": note},
+    execute(
+        # one statement: whoever takes the entry off comes before it or after it
+        "INSERT INTO sender_lists (tenant_id, direction, kind, entry, note)"
+        " VALUES (%(tenant)s, %(direction)s, %(kind)s, %(entry)s, %(note)s)"
+        " ON CONFLICT (tenant_id, direction, kind, entry)"
+        " DO UPDATE SET note = EXCLUDED.note",
+        {
+            "tenant": place.tenant_id,
+            "direction": str(place.direction),
+            "kind": str(place.kind),
+            "entry": entry,
+            "note": note,
+        },
     )
+    row = find_entry(place, entry)
     _audit("list_entry.put", place, entry, actor_key_id)
     return row
 

@@ -27,6 +27,15 @@ class Suppression(models.Model):
                 fields=["tenant", "address_hash"], name="suppressions_once"
             ),
         ]
+        indexes = [
+            models.Index(
+                fields=["tenant", "created_at", "id"], name="suppressions_by_time"
+            ),
+            models.Index(
+                fields=["tenant", "reason", "created_at", "id"],
+                name="suppressions_by_reason",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.address_hint
@@ -51,6 +60,12 @@ class SendListEntry(models.Model):
             models.UniqueConstraint(
                 fields=["tenant", "direction", "kind", "entry"],
                 name="sender_lists_once",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["tenant", "direction", "kind", "created_at", "id"],
+                name="sender_lists_by_time",
             ),
         ]
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.db.backends.postgresql.base import DatabaseWrapper
+from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
 
 from core import clock, points
 from mailboxes.models import Address, Identity
 from outbound import bell
 from tests.factories import AddressFactory
+from tests.support.emptying import empty_tables
 
 # Examples are not timed: a loaded machine is no fault. CI runs the same ones each time.
 settings.register_profile(
@@ -38,6 +40,14 @@ def _patience_with_databases() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DatabaseWrapper, "_nodb_cursor", patient)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_to_empty() -> Iterator[None]:
+    """Let a test that commits leave an empty database without rebuilding it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(TransactionTestCase, "_fixture_teardown", empty_tables)
         yield
 
 

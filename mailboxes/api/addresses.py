@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from core.bodies import read_optional_json
 from core.forms import Nothing, PageQuery
-from core.schemas import refusals
+from core.schemas import NO_BODY, refusals
 from core.views import ApiView
 from domains.selectors import domain_of_address, tenant_domain
 from domains.services import ensure_platform_domain
@@ -117,7 +117,7 @@ class AddressView(ApiView):
             204: None,
             **refusals(
                 {
-                    400: "`invalid_request`: the call takes no body.",
+                    400: NO_BODY,
                     404: NOT_THERE,
                     409: "`address_is_primary`, `address_in_use`.",
                 }

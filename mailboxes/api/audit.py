@@ -35,8 +35,12 @@ class AuditQuery(PageQuery):
     action: Annotated[
         str | None, Field(description="E.g. `tenant.suspend`.", max_length=200)
     ] = None
-    target_id: Annotated[str | None, Field(max_length=200)] = None
-    actor_key_id: Annotated[str | None, Field(max_length=200)] = None
+    target_id: Annotated[
+        str | None, Field(description="What it was done to.", max_length=200)
+    ] = None
+    actor_key_id: Annotated[
+        str | None, Field(description="The key that did it.", max_length=200)
+    ] = None
     tenant_id: Annotated[
         str | None, Field(description="For platform keys.", max_length=200)
     ] = None

@@ -9,12 +9,12 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.addresses import normalize
+from core.addresses import normalize_at
 from core.bodies import read_json, read_optional_json
 from core.errors import IdentityNotFound
 from core.fingerprint import fingerprint
 from core.forms import Nothing
-from core.schemas import refusals
+from core.schemas import NO_BODY, refusals
 from core.views import ApiView
 from domains.selectors import seen_by_addresses, tenant_domain
 from domains.services import ensure_platform_domain
@@ -32,7 +32,6 @@ from mailboxes.identity_rules import NewIdentity, check_daily_cap
 from mailboxes.identity_services import (
     create_identity,
     delete_identity,
-    hold_names,
     made_before,
     update_identity,
 )
@@ -45,6 +44,7 @@ from mailboxes.selectors import (
     live_identity_in_reach,
     tenant_in_reach,
 )
+from mailboxes.services import hold_names
 from mailboxes.shown import identity_json
 from mailboxes.statuses import AddressStatus, IdentityStatus, KeyLevel
 
@@ -152,7 +152,7 @@ class LookupView(ApiView):
         query = LookupQuery.parse(request.query_params)
         answering = (AddressStatus.ACTIVE, AddressStatus.RETIRING)
         found = identities_in_reach(caller_of(request)).filter(
-            addresses__address=normalize(query.address),
+            addresses__address=normalize_at(query.address, "address"),
             addresses__status__in=answering,
         )
         if (identity := found.first()) is None:
@@ -219,7 +219,7 @@ class IdentityView(ApiView):
             200: IdentityOut,
             **refusals(
                 {
-                    400: "`invalid_request`: the call takes no body.",
+                    400: NO_BODY,
                     404: "`identity_not_found`.",
                 }
             ),

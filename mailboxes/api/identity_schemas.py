@@ -7,9 +7,9 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from core.addresses import normalize
 from core.errors import PylotaError
-from core.forms import Form, PageQuery, Query
+from core.forms import Form, PageQuery, Query, Shown
 from core.schemas import Page
-from core.text import header_fault
+from core.text import PLAIN_PATTERN, header_fault
 from mailboxes.address_rules import KEPT_DAYS
 from mailboxes.statuses import (
     AddressRole,
@@ -18,6 +18,8 @@ from mailboxes.statuses import (
     PauseReason,
 )
 
+_ULID: Final = "01K9ZT3N4C6Y8QF5R7W2V1X0AB"
+_AT: Final = "2026-11-02T09:15:20.114Z"
 METADATA_KEYS: Final = 16
 METADATA_BYTES: Final = 512
 SIGNATURE_CHARACTERS: Final = 16_384
@@ -43,8 +45,13 @@ def _metadata(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
-DisplayName = Annotated[str, Field(min_length=1, max_length=78), AfterValidator(_plain)]
-Word = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_plain)]
+Plain = Annotated[
+    str,
+    Shown("pattern", PLAIN_PATTERN),
+    AfterValidator(_plain),
+]
+DisplayName = Annotated[Plain, Field(min_length=1, max_length=78)]
+Word = Annotated[Plain, Field(min_length=1, max_length=128)]
 Days = Annotated[int, Field(ge=0, le=365)]
 Metadata = Annotated[
     dict[str, str],
@@ -56,8 +63,13 @@ Metadata = Annotated[
 class OwnerInput(Form):
     """The accountable person; without one the identity cannot send."""
 
-    name: Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_plain)]
-    email: Annotated[str, AfterValidator(_address)]
+    name: Annotated[Plain, Field(min_length=1, max_length=256)]
+    email: Annotated[
+        str,
+        Field(min_length=3, max_length=254),
+        Shown("format", "email"),
+        AfterValidator(_address),
+    ]
 
 
 class SignatureInput(Form):
@@ -135,10 +147,16 @@ class IdentityPatch(_Fields):
 class IdentityQuery(PageQuery):
     """The filters of a list of identities."""
 
-    status: IdentityStatus | None = None
-    purpose: Word | None = None
-    client_id: Annotated[str, Field(max_length=255, pattern="^[^\x00]*$")] | None = None
-    tenant_id: Annotated[str, Field(max_length=64, pattern="^[^\x00]*$")] | None = None
+    status: Annotated[IdentityStatus | None, Field(description="As it is now.")] = None
+    purpose: Annotated[Word | None, Field(description="Made for this.")] = None
+    client_id: Annotated[
+        str | None,
+        Field(max_length=255, pattern=r"^[^\x00]*$", description="Made under it."),
+    ] = None
+    tenant_id: Annotated[
+        str | None,
+        Field(max_length=64, pattern=r"^[^\x00]*$", description="Of this tenant."),
+    ] = None
 
 
 class LookupQuery(Query):
@@ -154,7 +172,7 @@ class AddressCreate(Form):
     local_part: Annotated[str, Field(max_length=256)]
 
     example: ClassVar[dict[str, Any]] = {
-        "domain_id": "dom_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
+        "domain_id": f"dom_{_ULID}",
         "local_part": "desk",
     }
 
@@ -162,17 +180,36 @@ class AddressCreate(Form):
 class Promotion(Form):
     """How long the primary address before goes on answering its threads."""
 
+    example: ClassVar[dict[str, Any]] = {"retire_previous_after_days": 30}
+
     retire_previous_after_days: Days = KEPT_DAYS
 
 
 class Retirement(Form):
     """How long the address goes on answering its threads; 0 retires it at once."""
 
+    example: ClassVar[dict[str, Any]] = {"after_days": 30}
+
     after_days: Days = KEPT_DAYS
 
 
 class AddressOut(BaseModel):
     """An address of an identity."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "id": f"adr_{_ULID}",
+        "identity_id": f"idn_{_ULID}",
+        "domain_id": f"dom_{_ULID}",
+        "address": "desk@mail.example.com",
+        "local_part": "desk",
+        "role": "primary",
+        "status": "active",
+        "retire_at": None,
+        "retired_at": None,
+        "created_at": _AT,
+        "forwarding": None,
+        "forwarding_checked_at": None,
+    }
 
     id: str
     identity_id: str
@@ -218,6 +255,29 @@ class SendPolicyOut(BaseModel):
 
 class IdentityOut(BaseModel):
     """An identity with its addresses of every state."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "id": f"idn_{_ULID}",
+        "tenant_id": f"ten_{_ULID}",
+        "username": "desk",
+        "display_name": "Acme Desk",
+        "purpose": None,
+        "status": "active",
+        "pause_reason": None,
+        "primary_address": AddressOut.example["address"],
+        "addresses": [AddressOut.example],
+        "owner": {"name": "Ada Owner", "email": "ada@example.com"},
+        "signature": None,
+        "send_policy": {
+            "daily_cap": None,
+            "auto_reply": "allowed",
+            "require_known_recipient": False,
+        },
+        "metadata": {"desk": "7"},
+        "client_id": "desk-7",
+        "created_at": _AT,
+        "updated_at": _AT,
+    }
 
     id: str
     tenant_id: str

@@ -1,7 +1,7 @@
 """What may be said of API keys, and how they are shown."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
@@ -10,6 +10,19 @@ from core.schemas import Page
 from mailboxes.scopes import Scope
 from mailboxes.statuses import KeyLevel, TenantMode
 
+KEY_EXAMPLE: Final[dict[str, Any]] = {
+    "id": "key_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
+    "name": "bookings worker",
+    "level": "identity",
+    "mode": "live",
+    "tenant_id": "ten_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
+    "identity_id": "idn_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
+    "permissions": ["messages:read", "messages:send"],
+    "expires_at": None,
+    "revoked_at": None,
+    "last_used_at": None,
+    "created_at": "2026-11-02T09:15:20.114Z",
+}
 Permission = Annotated[Scope, Field(strict=False)]
 
 
@@ -32,6 +45,8 @@ class KeyForm(Form):
 class RotateForm(Form):
     """For how long the secret before goes on counting."""
 
+    example: ClassVar[dict[str, Any]] = {"overlap_hours": 24}
+
     overlap_hours: Annotated[
         int, Field(ge=0, le=168, description="0 ends the secret before at once.")
     ] = 24
@@ -40,13 +55,15 @@ class RotateForm(Form):
 class Key(BaseModel):
     """An API key, without its secret."""
 
+    example: ClassVar[dict[str, Any]] = KEY_EXAMPLE
+
     id: str
     name: str
     level: KeyLevel
     mode: TenantMode
     tenant_id: str | None
     identity_id: str | None
-    permissions: list[str]
+    permissions: list[Scope]
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
@@ -68,18 +85,3 @@ class KeyPage(Page):
     """One page of keys."""
 
     data: list[Key]
-
-
-KEY_EXAMPLE = {
-    "id": "key_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
-    "name": "bookings worker",
-    "level": "identity",
-    "mode": "live",
-    "tenant_id": "ten_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
-    "identity_id": "idn_01K9ZT3N4C6Y8QF5R7W2V1X0AB",
-    "permissions": ["messages:read", "messages:send"],
-    "expires_at": None,
-    "revoked_at": None,
-    "last_used_at": None,
-    "created_at": "2026-11-02T09:15:20.114Z",
-}

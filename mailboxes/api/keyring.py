@@ -38,7 +38,12 @@ class RotateSigningKeyView(ApiView):
         parameters=[KEY_HEADER, *RotateQuery.parameters()],
         responses={
             200: RotatedSigningKey,
-            **refusals({503: "`unavailable`: no name is left for a new key."}),
+            **refusals(
+                {
+                    404: "`route_not_found`: no such ring.",
+                    503: "`unavailable`: no name is left for a new key.",
+                }
+            ),
         },
     )
     def post(self, request: Request, purpose: str) -> Response:

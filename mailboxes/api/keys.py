@@ -7,8 +7,9 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.forms import PageQuery
-from core.schemas import refusals
+from core.bodies import read_optional_json
+from core.forms import Nothing, PageQuery
+from core.schemas import NO_BODY, refusals
 from core.views import ApiView
 from mailboxes.api.key_schemas import (
     KEY_EXAMPLE,
@@ -58,7 +59,6 @@ class MeView(ApiView):
         operation_id="me",
         responses=Key,
         tags=["keys"],
-        examples=[OpenApiExample("A key", value=KEY_EXAMPLE, response_only=True)],
     )
     def get(self, request: Request) -> Response:
         """Return the calling key, without its secret, and all that it may do."""
@@ -128,11 +128,17 @@ class KeyView(ApiView):
     @extend_schema(
         operation_id="revokeKey",
         tags=["keys"],
-        responses={204: None, **refusals({403: WIDER, 404: NOT_THERE})},
+        responses={
+            204: None,
+            **refusals({400: NO_BODY, 403: WIDER, 404: NOT_THERE}),
+        },
     )
     def delete(self, request: Request, key_id: str) -> Response:
         """Revoke a key: its next request is refused. Keys that it made live on."""
-        revoke_key(key_id, caller=caller_of(request))
+        caller = caller_of(request)
+        key_in_reach(key_id, caller=caller)  # what is not there has no wrong body
+        Nothing.parse(read_optional_json(request._request))
+        revoke_key(key_id, caller=caller)
         return Response(status=204)
 
 

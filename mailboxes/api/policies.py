@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from core.bodies import read_json
 from core.schemas import refusals
 from core.views import ApiView
-from mailboxes.api.tenant_schemas import LOWER, LOWERED, PolicyOut, PolicyPatch
+from mailboxes.api.tenant_schemas import LOWER, PolicyOut, PolicyPatch
 from mailboxes.callers import caller_of
 from mailboxes.models import Tenant
 from mailboxes.policy import effective_policy
@@ -18,8 +18,10 @@ from mailboxes.policy_changes import by_field
 from mailboxes.policy_services import change_policy, layers_of
 from mailboxes.selectors import tenant_in_reach
 
+NO_TENANT: Final = "`tenant_not_found`: no such tenant, or out of the key's reach."
 POLICY_REFUSALS: Final = refusals(
     {
+        404: NO_TENANT,
         403: "`permission_denied`, `scope_denied`: of a policy, `details` holds"
         " `field`, `reason` (`above_ceiling`, `not_writable`) and `ceiling`.",
         503: "`unavailable`: with `details.reason` `policy_contended`, others changed"
@@ -31,7 +33,11 @@ POLICY_REFUSALS: Final = refusals(
 class PolicyView(ApiView):
     """The policy of one tenant."""
 
-    @extend_schema(operation_id="getPolicy", tags=["tenants"], responses=PolicyOut)
+    @extend_schema(
+        operation_id="getPolicy",
+        tags=["tenants"],
+        responses={200: PolicyOut, **refusals({404: NO_TENANT})},
+    )
     def get(self, request: Request, tenant_id: str) -> Response:
         """Return the policy in force, and which fields are set for this tenant."""
         tenant = tenant_in_reach(tenant_id, caller=caller_of(request))
@@ -41,7 +47,7 @@ class PolicyView(ApiView):
         operation_id="changePolicy",
         tags=["tenants"],
         request=PolicyPatch,
-        examples=[LOWER, LOWERED],
+        examples=[LOWER],
         responses={200: PolicyOut, **POLICY_REFUSALS},
     )
     def patch(self, request: Request, tenant_id: str) -> Response:

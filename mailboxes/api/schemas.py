@@ -1,5 +1,7 @@
 """The shapes of tenants, identities, addresses and keys, for the API's description."""
 
+from typing import Any, ClassVar
+
 from pydantic import BaseModel
 
 from mailboxes.statuses import KeyPurpose
@@ -7,6 +9,8 @@ from mailboxes.statuses import KeyPurpose
 
 class RotatedSigningKey(BaseModel):
     """Which key signs from now on; the key itself is never shown."""
+
+    example: ClassVar[dict[str, Any]] = {"purpose": "link", "kid": "b"}
 
     purpose: KeyPurpose
     kid: str

@@ -12,11 +12,10 @@ from core.clock import database_now
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.api.once import KEY_HEADER, Answer, answer_once
-from mailboxes.api.policies import POLICY_REFUSALS
+from mailboxes.api.policies import NO_TENANT, POLICY_REFUSALS
 from mailboxes.api.tenant_changes import change_tenant, tenant_json
 from mailboxes.api.tenant_schemas import (
     ACME,
-    MADE,
     SUSPEND,
     TenantCreate,
     TenantOut,
@@ -41,7 +40,7 @@ class TenantsView(ApiView):
         tags=["tenants"],
         request=TenantCreate,
         parameters=[KEY_HEADER],
-        examples=[ACME, MADE],
+        examples=[ACME],
         responses={
             201: TenantOut,
             **refusals(
@@ -87,7 +86,11 @@ class TenantsView(ApiView):
 class TenantView(ApiView):
     """One tenant."""
 
-    @extend_schema(operation_id="getTenant", tags=["tenants"], responses=TenantOut)
+    @extend_schema(
+        operation_id="getTenant",
+        tags=["tenants"],
+        responses={200: TenantOut, **refusals({404: NO_TENANT})},
+    )
     def get(self, request: Request, tenant_id: str) -> Response:
         """Return a tenant; a tenant key may read its own."""
         tenant = tenant_in_reach(tenant_id, caller=caller_of(request))

@@ -77,6 +77,9 @@ class AuditRow(models.Model):
                 fields=["action", "target_id", "created_at"], name="audit_by_target"
             ),
             models.Index(fields=["created_at", "id"], name="audit_by_time"),
+            models.Index(
+                fields=["target_id", "created_at"], name="audit_by_target_alone"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -120,7 +120,11 @@ class Identity(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["tenant", "status"], name="identities_tenant_status")
+            models.Index(fields=["tenant", "status"], name="identities_tenant_status"),
+            models.Index(
+                fields=["tenant", "created_at", "id"], name="identities_by_time"
+            ),
+            models.Index(fields=["created_at", "id"], name="identities_of_all_by_time"),
         ]
 
     def __str__(self) -> str:
@@ -275,7 +279,9 @@ class ApiKey(models.Model):
                 name="api_keys_level_scope",
             ),
         ]
-        indexes = [models.Index(fields=["tenant"], name="api_keys_by_tenant")]
+        indexes = [
+            models.Index(fields=["tenant", "created_at", "id"], name="api_keys_by_time")
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -13,7 +13,7 @@ from mailboxes.api.once import KEY_HEADER, Answer, answer_once
 from mailboxes.callers import caller_of
 from mailboxes.models import Message
 from mailboxes.selectors import identity_in_reach
-from outbound.api.examples import MESSAGE
+from outbound.api.examples import MESSAGE_SHOWN
 from outbound.api.messages import NO_MESSAGE
 from outbound.api.reading import message_json, message_of
 from outbound.api.schemas import MessageOut
@@ -21,7 +21,7 @@ from outbound.cancel import cancel
 
 CANCELED: Final = OpenApiExample(
     "Canceled",
-    value={**MESSAGE.value, "status": "canceled"},
+    value={**MESSAGE_SHOWN, "status": "canceled"},
     response_only=True,
     status_codes=["200"],
 )

@@ -9,7 +9,7 @@ from outbound.requests import SendRequest
 
 _ULID = "01K9ZT3N4C6Y8QF5R7W2V1X0AB"
 _AT = "2026-11-02T09:15:20.114Z"
-_MESSAGE: Final[dict[str, Any]] = {
+MESSAGE_SHOWN: Final[dict[str, Any]] = {
     "id": f"msg_{_ULID}",
     "thread_id": f"thr_{_ULID}",
     "identity_id": f"idn_{_ULID}",
@@ -59,13 +59,13 @@ BOOKING: Final = OpenApiExample(
 )
 ACCEPTED: Final = OpenApiExample(
     "Accepted",
-    value={**_MESSAGE, "deduplicated": False},
+    value={**MESSAGE_SHOWN, "deduplicated": False},
     response_only=True,
     status_codes=["202"],
 )
 REPLAYED: Final = OpenApiExample(
     "The same request again",
-    value={**_MESSAGE, "deduplicated": True},
+    value={**MESSAGE_SHOWN, "deduplicated": True},
     response_only=True,
     status_codes=["202"],
 )
@@ -84,22 +84,19 @@ CONFLICT: Final = OpenApiExample(
     response_only=True,
     status_codes=["409"],
 )
-MESSAGE: Final = OpenApiExample(
-    "The message", value=_MESSAGE, response_only=True, status_codes=["200"]
-)
 FILED: Final = OpenApiExample(
     "Read, and urgent", value=MessageChanges.example, request_only=True
 )
 RESOLVED: Final = OpenApiExample(
     "It arrived", value=Resolution.example, request_only=True
 )
-_THREAD: Final[dict[str, Any]] = {
+THREAD_SHOWN: Final[dict[str, Any]] = {
     "id": f"thr_{_ULID}",
     "subject": "Your booking 2291",
     "snippet": "See you on Friday.",
     "labels": ["bookings"],
     "archived": False,
-    "participants": _MESSAGE["to"],
+    "participants": MESSAGE_SHOWN["to"],
     "message_count": 1,
     "unread_count": 0,
     "first_at": _AT,
@@ -108,45 +105,23 @@ _THREAD: Final[dict[str, Any]] = {
     "last_direction": "outbound",
     "hold": None,
 }
-THREADS: Final = OpenApiExample(
-    "A page of threads",
-    value={"data": [_THREAD], "next_cursor": None},
-    response_only=True,
-    status_codes=["200"],
-)
-THREAD: Final = OpenApiExample(
-    "The thread", value=_THREAD, response_only=True, status_codes=["200"]
-)
-CONVERSATION: Final = OpenApiExample(
-    "A thread with its messages",
-    value={**_THREAD, "messages": [_MESSAGE], "next_cursor": None},
-    response_only=True,
-    status_codes=["200"],
-)
 THREAD_FILED: Final = OpenApiExample(
     "Read and archived", value=ThreadChanges.example, request_only=True
 )
+ATTEMPT_SHOWN: Final[dict[str, Any]] = {
+    "n": 1,
+    "provider": "smtp",
+    "claimed_at": _AT,
+    "phase": "answered",
+    "finished_at": _AT,
+    "result": "retry",
+    "code": "451",
+    "detail": "4.3.0 try again",
+}
+_TAKEN: Final = {"n": 2, "result": "accepted", "code": "250", "detail": None}
 ATTEMPTS: Final = OpenApiExample(
     "A relay took it the second time",
-    value={
-        "data": [
-            {
-                "n": n,
-                "provider": "smtp",
-                "claimed_at": _AT,
-                "phase": "answered",
-                "finished_at": _AT,
-                "result": result,
-                "code": code,
-                "detail": detail,
-            }
-            for n, result, code, detail in (
-                (1, "retry", "451", "4.3.0 try again"),
-                (2, "accepted", "250", None),
-            )
-        ],
-        "next_cursor": None,
-    },
+    value={"data": [ATTEMPT_SHOWN, {**ATTEMPT_SHOWN, **_TAKEN}], "next_cursor": None},
     response_only=True,
     status_codes=["200"],
 )

@@ -17,7 +17,7 @@ from mailboxes.callers import caller_of
 from mailboxes.filing_services import file_message
 from mailboxes.mail_selectors import seen_message
 from mailboxes.paging import page_of
-from mailboxes.selectors import identity_in_reach
+from mailboxes.selectors import identity_in_reach, live_identity_in_reach
 from mailboxes.statuses import Operation
 from outbound.api.changes import MessageChanges, Resolution
 from outbound.api.examples import (
@@ -26,7 +26,6 @@ from outbound.api.examples import (
     BOOKING,
     CONFLICT,
     FILED,
-    MESSAGE,
     REPLAYED,
     RESOLVED,
 )
@@ -92,7 +91,7 @@ class MessageView(ApiView):
         operation_id="getMessage",
         tags=["messages"],
         parameters=IncludeQuery.parameters(),
-        responses=MessageWithIncludes,
+        responses={200: MessageWithIncludes, **refusals({404: NO_MESSAGE})},
     )
     def get(self, request: Request, identity_id: str, message_id: str) -> Response:
         """Return one message and what became of each recipient."""
@@ -106,7 +105,7 @@ class MessageView(ApiView):
         operation_id="updateMessage",
         tags=["messages"],
         request=MessageChanges,
-        examples=[FILED, MESSAGE],
+        examples=[FILED],
         responses={200: MessageOut, **refusals({404: NO_MESSAGE})},
     )
     def patch(self, request: Request, identity_id: str, message_id: str) -> Response:
@@ -115,7 +114,7 @@ class MessageView(ApiView):
         Only received mail can be unread; what was sent counts as read.
         """
         caller = caller_of(request)
-        identity = identity_in_reach(identity_id, caller=caller)
+        identity = live_identity_in_reach(identity_id, caller=caller)
         seen_message(identity.id, message_id)  # what is not there has no wrong fields
         changes = MessageChanges.parse(read_json(request._request))
         file_message(
@@ -132,7 +131,7 @@ class ResolveView(ApiView):
         tags=["messages"],
         request=Resolution,
         parameters=[KEY_HEADER],
-        examples=[RESOLVED, MESSAGE],
+        examples=[RESOLVED],
         responses={
             200: MessageOut,
             **refusals(

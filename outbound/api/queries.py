@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from core.forms import Flag, Instant, PageQuery, Whole
+from core.forms import CursorText, Flag, Instant, PageQuery, Whole
 from core.ids import ID_PATTERN
 from mailboxes.labels import LABEL
 from mailboxes.statuses import UNSEEN, Direction, MessageStatus
@@ -103,9 +103,7 @@ class ThreadQuery(IncludeQuery):
             description="Messages of one page; with `include` there are 20 at most.",
         ),
     ] = 20
-    cursor: Annotated[
-        str | None, Field(description="`next_cursor` of the page before.")
-    ] = None
+    cursor: CursorText | None = None
 
     def page(self) -> PageQuery:
         """Return the page of messages that is meant."""

@@ -1,13 +1,14 @@
 """The shapes of messages as the API shows them, for its description."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.schemas import Page
 from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
-from mailboxes.statuses import Direction, MessageStatus, Provider
+from mailboxes.statuses import Direction, MessageKind, MessageStatus, Provider
+from outbound.api.examples import ATTEMPT_SHOWN, MESSAGE_SHOWN, THREAD_SHOWN
 
 
 class NamedAddress(BaseModel):
@@ -52,6 +53,7 @@ class MessageOut(BaseModel):
     """A message of a mailbox."""
 
     model_config = ConfigDict(populate_by_name=True)
+    example: ClassVar[dict[str, Any]] = MESSAGE_SHOWN
 
     id: str
     thread_id: str
@@ -73,7 +75,7 @@ class MessageOut(BaseModel):
     attachments: list[AttachmentOut]
     labels: list[str]
     metadata: dict[str, str]
-    kind: str
+    kind: MessageKind
     trust: Trust | None
     rfc_message_id: str | None
     in_reply_to: str | None
@@ -100,6 +102,8 @@ class MessageWithIncludes(MessageOut):
 class AcceptedMessage(MessageOut):
     """The answer to a send: a snapshot of the message when it was accepted."""
 
+    example: ClassVar[dict[str, Any]] = {**MESSAGE_SHOWN, "deduplicated": False}
+
     deduplicated: bool
 
 
@@ -115,6 +119,19 @@ class DryRunRecipient(BaseModel):
 class DryRun(BaseModel):
     """What a send would do; nothing of it has been done."""
 
+    example: ClassVar[dict[str, Any]] = {
+        "would_send": True,
+        "recipients": [
+            {"address": "jo@example.net", "field": "to", "status": "queued"},
+            {
+                "address": "lee@example.org",
+                "field": "cc",
+                "status": "suppressed",
+                "reason": "hard_bounce",
+            },
+        ],
+    }
+
     would_send: Literal[True]
     recipients: list[DryRunRecipient]
 
@@ -127,6 +144,8 @@ class MessagePage(Page):
 
 class AttemptOut(BaseModel):
     """One conversation with a transport, and how far it got."""
+
+    example: ClassVar[dict[str, Any]] = ATTEMPT_SHOWN
 
     n: int
     provider: Provider
@@ -156,6 +175,8 @@ class Hold(BaseModel):
 class ThreadOut(BaseModel):
     """A conversation in one mailbox; its labels are those of its messages."""
 
+    example: ClassVar[dict[str, Any]] = THREAD_SHOWN
+
     id: str
     subject: str
     snippet: str = Field(max_length=240, description="Of its newest message.")
@@ -179,6 +200,12 @@ class ThreadPage(Page):
 
 class ThreadWithMessages(ThreadOut):
     """A thread and a page of its messages, oldest first."""
+
+    example: ClassVar[dict[str, Any]] = {
+        **THREAD_SHOWN,
+        "messages": [MESSAGE_SHOWN],
+        "next_cursor": None,
+    }
 
     messages: list[MessageWithIncludes]
     next_cursor: str | None = Field(

@@ -14,7 +14,7 @@ from core.idempotency import HEADER, required_key
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
-from mailboxes.selectors import identity_in_reach
+from mailboxes.selectors import live_identity_in_reach
 from mailboxes.statuses import Operation
 from outbound.api.field_order import in_order
 from outbound.api.schemas import AcceptedMessage, DryRun
@@ -39,9 +39,13 @@ DRY_RUN: Final = OpenApiParameter(
     description="Only judge the request: nothing is sent, stored or counted.",
 )
 REFUSALS: Final = {
-    400: "Malformed, or a limit is broken: `details.errors` lists each path.",
+    400: "`idempotency_key_required`, `address_invalid`, `address_unsupported`,"
+    " `too_many_recipients`, `header_not_allowed`, `marketing_requirements_missing`,"
+    " or `invalid_request`: `details.errors` lists each path.",
     402: "`billing_limit`: the allowance is spent.",
     403: "`tenant_suspended`, `test_mode_recipient`, `permission_denied`.",
+    404: "`identity_not_found`; `thread_not_found`, of a `thread_id`;"
+    " `message_not_found`, of what is answered or passed on.",
     409: "`idempotency_conflict`, `request_in_progress`, `identity_paused`,"
     " `identity_owner_required`, `domain_not_ready`, `auto_reply_not_allowed`,"
     " `loop_detected`, `thread_busy`.",
@@ -49,6 +53,8 @@ REFUSALS: Final = {
     413: "`payload_too_large`, `message_too_large`.",
     422: "`transport_unavailable`; of a dry run alone `all_recipients_suppressed`,"
     " `recipient_blocked`.",
+    429: "`daily_cap_reached`: `details.cap`, until `details.resets_at`."
+    " `rate_limited`: wait for `Retry-After`.",
     504: "`timeout`: nothing was stored.",
 }
 
@@ -104,7 +110,7 @@ class SendingView(ApiView):
             )
         except PylotaError:
             # what is out of reach is not there, whatever else is wrong
-            identity_in_reach(identity_id, caller=caller_of(request))
+            live_identity_in_reach(identity_id, caller=caller_of(request))
             raise
         if is_dry:
             return Response(dry_run(order))

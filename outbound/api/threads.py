@@ -17,9 +17,9 @@ from mailboxes.filing_services import file_thread
 from mailboxes.mail_selectors import seen_thread
 from mailboxes.models import Message
 from mailboxes.paging import page_of
-from mailboxes.selectors import identity_in_reach
+from mailboxes.selectors import identity_in_reach, live_identity_in_reach
 from outbound.api.changes import ThreadChanges
-from outbound.api.examples import CONVERSATION, THREAD, THREAD_FILED, THREADS
+from outbound.api.examples import THREAD_FILED
 from outbound.api.includes import included
 from outbound.api.queries import ThreadQuery, ThreadsQuery
 from outbound.api.reading import listed_messages, message_json, messages_of
@@ -55,7 +55,6 @@ class ThreadsView(ApiView):
         operation_id="listThreads",
         tags=["threads"],
         parameters=ThreadsQuery.parameters(),
-        examples=[THREADS],
         responses={200: ThreadPage, **refusals({404: NO_IDENTITY})},
     )
     def get(self, request: Request, identity_id: str) -> Response:
@@ -75,7 +74,6 @@ class ThreadView(ApiView):
         operation_id="getThread",
         tags=["threads"],
         parameters=ThreadQuery.parameters(),
-        examples=[CONVERSATION],
         responses={200: ThreadWithMessages, **refusals({404: NO_THREAD})},
     )
     def get(self, request: Request, identity_id: str, thread_id: str) -> Response:
@@ -103,7 +101,7 @@ class ThreadView(ApiView):
         operation_id="updateThread",
         tags=["threads"],
         request=ThreadChanges,
-        examples=[THREAD_FILED, THREAD],
+        examples=[THREAD_FILED],
         responses={200: ThreadOut, **refusals({404: NO_THREAD})},
     )
     def patch(self, request: Request, identity_id: str, thread_id: str) -> Response:
@@ -113,7 +111,7 @@ class ThreadView(ApiView):
         unread. `archived` belongs to the thread.
         """
         caller = caller_of(request)
-        identity = identity_in_reach(identity_id, caller=caller)
+        identity = live_identity_in_reach(identity_id, caller=caller)
         seen_thread(identity.id, thread_id)  # what is not there has no wrong fields
         changes = ThreadChanges.parse(read_json(request._request))
         file_thread(

@@ -17,6 +17,7 @@ from mailboxes.callers import Caller
 from mailboxes.selectors import StoredKey, key_by_lookup
 from mailboxes.statuses import TenantStatus
 from pylota.api.buckets import count_failure
+from pylota.api.request_id import LIMIT
 
 KNOWN_TENANT_STATUSES = (None, TenantStatus.ACTIVE, TenantStatus.SUSPENDED)
 
@@ -34,6 +35,7 @@ class KeyAuthentication(BaseAuthentication):
             count_failure(request.META.get("REMOTE_ADDR", ""))
             raise
         _used.set(key.key_id if key.is_use_due else None)
+        request.META[LIMIT] = settings.PM_RATE_PER_KEY  # told even when it is refused
         caller = key.caller()
         structlog.contextvars.bind_contextvars(
             key_id=caller.key_id,

@@ -1,12 +1,18 @@
 """The OpenAPI description: what every route has in common is said once, here."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiResponse
 
-from core.schemas import Error
+from core.schemas import Error, example_of
+from pylota.api.answer_headers import headers_of
+from pylota.api.path_parts import PATH_PARTS
+
+KEY: Final = "Idempotency-Key"
+CODE: Final = re.compile(r"`[a-z_]+`")
 
 COMMON = {
     "401": "No usable key: `unauthenticated`, `key_expired`, `key_revoked`.",
@@ -20,7 +26,7 @@ COMMON = {
 
 MALFORMED = "`invalid_request`: `details.errors` lists each path."
 WITH_PARAMETER = {
-    "Idempotency-Key": {
+    KEY: {
         "400": "`invalid_idempotency_key`, or " + MALFORMED,
         "409": "`idempotency_conflict`, `request_in_progress`.",
     },
@@ -59,6 +65,19 @@ class Described(AutoSchema):
         return None if self.method == "DELETE" else super().get_request_serializer()
 
     def _get_request_body(self, direction: str = "request") -> Any:
+        body = self._described_body(direction)
+        if body is not None:
+            body["required"] = self._needs_body()
+        return body
+
+    def _needs_body(self) -> bool:
+        """Tell whether no body is a refusal: a POST or DELETE may name nothing."""
+        form = self.get_request_serializer()
+        has_required = any(f.is_required() for f in form.model_fields.values())
+        always = self.method == "PATCH" or getattr(self.view, "sends", False)
+        return always or has_required
+
+    def _described_body(self, direction: str) -> Any:
         described: Any = super()._get_request_body  # untyped
         if self.method != "DELETE" or self.get_request_serializer() is None:
             return described(direction)
@@ -69,18 +88,49 @@ class Described(AutoSchema):
             self.method = "DELETE"
 
     def get_operation(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the operation with the common refusals among its responses."""
+        """Return the operation with all that it shares with the others."""
         operation = super().get_operation(*args, **kwargs)
-        if operation is None or not self.view.authentication_classes:
+        if operation is None:
             return operation
+        takes_key = bool(self.view.authentication_classes)
+        if takes_key:
+            self._add_refusals(operation)
+        parameters = operation.get("parameters", [])
+        for parameter in parameters:
+            if parameter["in"] == "path":
+                parameter.update(PATH_PARTS[parameter["name"]])
+        repeats = any(p["name"] == KEY for p in parameters)
+        for status, response in operation["responses"].items():
+            response["headers"] = headers_of(
+                status, takes_key=takes_key, repeats=repeats
+            )
+        return operation
+
+    def _get_examples(self, serializer: Any, *args: Any, **kwargs: Any) -> Any:
+        described: Any = super()._get_examples  # untyped
+        if (found := described(serializer, *args, **kwargs)) or kwargs.get("extras"):
+            return found
+        shown = example_of(serializer)
+        return {} if shown is None else {"Example": {"value": shown}}
+
+    def _add_refusals(self, operation: dict[str, Any]) -> None:
         responses = operation["responses"]
         for status, text in _shared_refusals(operation).items():
-            if status not in responses:
+            if status in responses:
+                responses[status]["description"] = _completed(
+                    responses[status]["description"], text
+                )
+            else:
                 refusal = OpenApiResponse(Error, description=text)
                 described: Any = self._get_response_for_code  # untyped
                 responses[status] = described(refusal, status)
         operation["responses"] = dict(sorted(responses.items()))
-        return operation
+
+
+def _completed(own: str, shared: str) -> str:
+    """Return what a route says of a status, with the shared codes it does not name."""
+    more = [code for code in CODE.findall(shared) if code not in own]
+    return f"{own.removesuffix('.')}. Also {', '.join(more)}." if more else own
 
 
 def _shared_refusals(operation: dict[str, Any]) -> dict[str, str]:

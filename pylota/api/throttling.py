@@ -8,7 +8,6 @@ from rest_framework.throttling import BaseThrottle
 
 from mailboxes.callers import Caller
 from pylota.api.buckets import count
-from pylota.api.request_id import LIMIT
 
 if TYPE_CHECKING:  # settings name this module, so the framework imports it first
     from rest_framework.views import APIView
@@ -21,7 +20,6 @@ class KeyRate(BaseThrottle):
         """Return True, or raise RateLimited."""
         caller = request.auth
         if isinstance(caller, Caller):
-            request.META[LIMIT] = settings.PM_RATE_PER_KEY
             count("key", caller.key_id, per_minute=settings.PM_RATE_PER_KEY)
             if caller.tenant_id is not None:
                 limit = settings.PM_RATE_PER_TENANT

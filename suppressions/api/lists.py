@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_optional_json
 from core.errors import RouteNotFound
-from core.forms import PageQuery
+from core.forms import Nothing, PageQuery
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
@@ -16,7 +16,6 @@ from mailboxes.paging import page_of
 from mailboxes.selectors import tenant_in_reach
 from mailboxes.services import render_instant
 from suppressions.api.schemas import (
-    LIST_ENTRY_EXAMPLE,
     ListEntryForm,
     ListEntryOut,
     ListEntryPage,
@@ -36,20 +35,6 @@ NO_TENANT: Final = (
     "`tenant_not_found`; `route_not_found` for a list that does not exist."
 )
 NOT_THERE: Final = f"`list_entry_not_found`. {NO_TENANT}"
-WHICH: Final = [
-    OpenApiParameter(
-        name=name,
-        location=OpenApiParameter.PATH,
-        type={"type": "string", "enum": values},
-    )
-    for name, values in (
-        ("direction", ListDirection.values),
-        ("kind", ListKind.values),
-    )
-]
-SHOWN: Final = OpenApiExample(
-    "An entry", value=LIST_ENTRY_EXAMPLE, response_only=True, status_codes=["200"]
-)
 
 
 class SendListView(ApiView):
@@ -58,7 +43,7 @@ class SendListView(ApiView):
     @extend_schema(
         operation_id="getSendList",
         tags=["lists"],
-        parameters=[*WHICH, *PageQuery.parameters()],
+        parameters=PageQuery.parameters(),
         responses={200: ListEntryPage, **refusals({404: NO_TENANT})},
     )
     def get(
@@ -76,8 +61,6 @@ class SendListEntryView(ApiView):
     @extend_schema(
         operation_id="getSendListEntry",
         tags=["lists"],
-        parameters=WHICH,
-        examples=[SHOWN],
         responses={200: ListEntryOut, **refusals({400: NO_ENTRY, 404: NOT_THERE})},
     )
     def get(
@@ -90,11 +73,9 @@ class SendListEntryView(ApiView):
     @extend_schema(
         operation_id="putSendListEntry",
         tags=["lists"],
-        parameters=WHICH,
         request=ListEntryForm,
         examples=[
             OpenApiExample("A note", value={"note": "competitor"}, request_only=True),
-            SHOWN,
         ],
         responses={200: ListEntryOut, **refusals({400: NO_ENTRY, 404: NO_TENANT})},
     )
@@ -115,7 +96,6 @@ class SendListEntryView(ApiView):
     @extend_schema(
         operation_id="deleteSendListEntry",
         tags=["lists"],
-        parameters=WHICH,
         responses={204: None, **refusals({400: NO_ENTRY, 404: NOT_THERE})},
     )
     def delete(
@@ -123,6 +103,7 @@ class SendListEntryView(ApiView):
     ) -> Response:
         """Take an entry off a list; it counts for the next submit."""
         found = _send_list(request, tenant_id, direction, kind)
+        Nothing.parse(read_optional_json(request._request))
         actor = caller_of(request).key_id
         remove_entry(found, entry_form(entry), actor_key_id=actor)
         return Response(status=204)

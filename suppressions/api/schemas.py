@@ -1,7 +1,7 @@
 """What may be said of suppressions and send lists, and how they are shown."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
@@ -23,6 +23,8 @@ class SuppressionForm(Form):
 class LiftForm(Form):
     """Whether a suppression that somebody's complaint made is meant, too."""
 
+    example: ClassVar[dict[str, Any]] = {"confirm_complaint_removal": True}
+
     confirm_complaint_removal: bool = False
 
 
@@ -32,11 +34,21 @@ class SuppressionQuery(PageQuery):
     address: Annotated[
         str | None, Field(description="This address alone, in any spelling.")
     ] = None
-    reason: SuppressionReason | None = None
+    reason: Annotated[
+        SuppressionReason | None, Field(description="Made for this reason.")
+    ] = None
 
 
 class SuppressionOut(BaseModel):
     """A suppression: its address is kept as a keyed hash, and is not shown."""
+
+    example: ClassVar[dict[str, Any]] = {
+        "address_hint": "j***@example.net",
+        "reason": "manual",
+        "note": "asked by phone",
+        "created_at": "2026-11-02T09:15:20.114Z",
+        "expires_at": None,
+    }
 
     address_hint: str
     reason: SuppressionReason
@@ -60,6 +72,14 @@ class ListEntryForm(Form):
 class ListEntryOut(BaseModel):
     """An entry of a send list; block beats allow."""
 
+    example: ClassVar[dict[str, Any]] = {
+        "direction": "send",
+        "kind": "block",
+        "entry": "@example.org",
+        "note": "competitor",
+        "created_at": "2026-11-02T09:15:20.114Z",
+    }
+
     direction: ListDirection
     kind: ListKind
     entry: str = Field(description="`user@domain`, or `@domain` for all of it.")
@@ -71,19 +91,3 @@ class ListEntryPage(Page):
     """One page of a send list."""
 
     data: list[ListEntryOut]
-
-
-SUPPRESSION_EXAMPLE = {
-    "address_hint": "j***@example.net",
-    "reason": "manual",
-    "note": "asked by phone",
-    "created_at": "2026-11-02T09:15:20.114Z",
-    "expires_at": None,
-}
-LIST_ENTRY_EXAMPLE = {
-    "direction": "send",
-    "kind": "block",
-    "entry": "@example.org",
-    "note": "competitor",
-    "created_at": "2026-11-02T09:15:20.114Z",
-}

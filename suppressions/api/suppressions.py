@@ -18,7 +18,6 @@ from mailboxes.paging import page_of
 from mailboxes.selectors import tenant_in_reach
 from mailboxes.services import render_instant
 from suppressions.api.schemas import (
-    SUPPRESSION_EXAMPLE,
     LiftForm,
     SuppressionForm,
     SuppressionOut,
@@ -36,12 +35,6 @@ ASKED: Final = OpenApiExample(
     value={"address": "jo@example.net", "note": "asked by phone"},
     request_only=True,
 )
-SHOWN: Final = OpenApiExample(
-    "A suppression",
-    value=SUPPRESSION_EXAMPLE,
-    response_only=True,
-    status_codes=["200", "201"],
-)
 
 
 class SuppressionsView(ApiView):
@@ -52,7 +45,7 @@ class SuppressionsView(ApiView):
         tags=["suppressions"],
         request=SuppressionForm,
         parameters=[KEY_HEADER],
-        examples=[ASKED, SHOWN],
+        examples=[ASKED],
         responses={
             200: SuppressionOut,
             201: SuppressionOut,

@@ -130,9 +130,9 @@ def test_a_malformed_body_is_refused_with_its_path(
 def test_a_local_part_that_cannot_be_had_is_refused(
     client: ApiClient, domain: Domain, name: str, code: str
 ) -> None:
-    body = {"domain_id": domain.id, "local_part": name}
+    answer = client.post(path_of(client), {"domain_id": domain.id, "local_part": name})
 
-    assert code_of(client.post(path_of(client), body)) == code
+    assert (code_of(answer), paths_of(answer)) == (code, ["local_part"])
 
 
 def test_an_address_that_somebody_has_or_had_is_taken(

@@ -149,6 +149,7 @@ def test_a_name_that_cannot_be_had_is_refused(
     answer = client.post(path_of(tenant), {**DESK, "username": username})
 
     assert (answer.status_code, code_of(answer)) == (status, code)
+    assert status != 400 or paths_of(answer) == ["username"]
     assert Identity.objects.count() == 1
 
 
@@ -170,6 +171,7 @@ def test_a_name_and_suffix_over_40_characters_are_too_long(
     answer = platform_api.post(path_of(tenant), {**DESK, "username": "a" * 12})
 
     assert code_of(answer) == "local_part_too_long"
+    assert paths_of(answer) == ["username"]
 
 
 def test_an_address_that_somebody_has_makes_no_identity(
@@ -318,7 +320,11 @@ def test_a_lookup_finds_nothing_foreign_and_refuses_what_is_no_address(
     assert [b.pop("request_id") != "" for b in bodies] == [True, True]
     assert bodies[0] == bodies[1]
     assert bodies[0]["code"] == "identity_not_found"
-    assert code_of(client.get("/v1/identities/lookup?address=x")) == "address_invalid"
+    no_address = client.get("/v1/identities/lookup?address=x")
+    assert (code_of(no_address), paths_of(no_address)) == (
+        "address_invalid",
+        ["address"],
+    )
     assert paths_of(client.get("/v1/identities/lookup")) == ["address"]
 
 
@@ -415,6 +421,30 @@ def test_a_pause_with_the_tenant_is_lifted_with_it_alone(
         answer = client.patch(f"/v1/identities/{identity.id}", {"status": "active"})
         assert (answer.status_code, code_of(answer)) == (409, "identity_paused")
         assert answer.json()["error"]["details"] == {"reason": "tenant_suspended"}
+
+
+def test_a_suspended_tenant_has_no_active_identity(
+    api: ApiClient, platform_api: ApiClient, identity: Identity
+) -> None:
+    """One that is made there goes on with the others; a pause by hand stays."""
+    tenant = f"/v1/tenants/{identity.tenant_id}"
+    path = f"/v1/identities/{identity.id}"
+    api.patch(path, {"status": "paused"})
+    platform_api.patch(tenant, {"status": "suspended"})
+
+    made = api.post(f"{tenant}/identities", {"username": "new", "display_name": "N"})
+    resumed = api.patch(path, {"status": "active"})
+
+    assert made.json()["status"] == "paused"
+    assert made.json()["pause_reason"] == "tenant_suspended"
+    assert (resumed.status_code, code_of(resumed)) == (409, "identity_paused")
+    assert resumed.json()["error"]["details"] == {"reason": "tenant_suspended"}
+
+    platform_api.patch(tenant, {"status": "active"})
+
+    assert api.get(f"/v1/identities/{made.json()['id']}").json()["status"] == "active"
+    assert api.get(path).json()["pause_reason"] == "manual"
+    assert api.patch(path, {"status": "active"}).json()["status"] == "active"
 
 
 def test_a_refused_patch_changes_nothing(api: ApiClient, identity: Identity) -> None:

@@ -148,6 +148,7 @@ def test_a_permission_above_the_level_is_refused_before_the_callers_own_are_aske
     refused(answer, 400, "invalid_request")
     reason = answer.json()["error"]["details"]["reason"]
     assert reason == "permission_not_allowed_for_level"
+    assert paths_of(answer) == ["permissions"]
 
 
 def test_nobody_gives_what_they_do_not_hold(identity: Identity) -> None:
@@ -195,6 +196,17 @@ def test_a_platform_key_makes_keys_for_all_and_is_told_what_is_not_there(
         wish(identity_id=identity.id, tenant_id=tenant.id),
     ):
         refused(post("/v1/keys", body), 404, "identity_not_found")
+
+
+def test_an_identity_that_is_being_deleted_gets_no_key(
+    api: ApiClient, platform_api: ApiClient, identity: Identity
+) -> None:
+    assert api.delete(f"/v1/identities/{identity.id}").status_code == 202
+
+    body = wish(identity_id=identity.id)
+    refused(api.post("/v1/keys", body), 403, "key_scope_exceeded")
+    refused(platform_api.post("/v1/keys", body), 404, "identity_not_found")
+    assert not ApiKey.objects.filter(identity=identity).exists()
 
 
 def test_a_key_out_of_reach_is_not_there(identity: Identity) -> None:

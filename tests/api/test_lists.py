@@ -85,6 +85,7 @@ def test_a_put_is_an_upsert_of_the_note(api: ApiClient, identity: Identity) -> N
         ("@exa mple.net", "address_invalid"),
         ("@example..net", "address_invalid"),
         ("*@example.net@", "address_invalid"),
+        ("jo@example.net\r", "address_invalid"),
         ("jö@example.net", "address_unsupported"),
     ],
 )

@@ -6,74 +6,51 @@ named, and fails until its kind of id is known below.
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.urls import URLPattern
 
 from core.ids import new_id
 from mailboxes.key_services import create_key
-from mailboxes.models import Address, ApiKey, Attachment, Identity
-from pylota.urls import v1
+from mailboxes.models import Address, ApiKey, Attachment, Identity, Message, Thread
+from suppressions.models import SendListEntry, Suppression
 from tests.factories import AddressFactory
-from tests.support.api import ApiClient, booking
+from tests.support.api import ApiClient
+from tests.support.calls import Call, body_of, calls, filled, route_of
+from tests.support.lived_in import NAMED, lived_in
 
 pytestmark = pytest.mark.django_db
 
-VERBS = ("get", "post", "put", "patch", "delete")
 BODIES: tuple[Any, ...] = (None, {}, {"unknown": 1})
-FILE = {"filename": "a.txt", "content_type": "text/plain", "content_base64": "aGk="}
+NOBODY = "nobody@example.com"
 MISSING = {
+    **NAMED,
+    "address": NOBODY,
+    "entry": NOBODY,
+    "known_address": NOBODY,
     "tenant_id": new_id("ten"),
     "identity_id": new_id("idn"),
     "address_id": new_id("adr"),
+    "pending_address_id": new_id("adr"),
+    "domain_id": new_id("dom"),
     "thread_id": new_id("thr"),
     "message_id": new_id("msg"),
+    "queued_message_id": new_id("msg"),
+    "doubtful_message_id": new_id("msg"),
     "attachment_id": new_id("att"),
     "key_id": new_id("key"),
 }
-OTHERWISE = {
-    "purpose": "link",
-    "direction": "send",
-    "kind": "block",
-    "entry": "@example.net",
-    "address": "jo@example.net",
-}
-"""Parts of a path that name nothing of a tenant's by themselves."""
 
 
-def calls() -> Iterator[tuple[str, str]]:
-    """Yield (verb, path) of every call whose path holds an id."""
-    for pattern in v1:
-        assert isinstance(pattern, URLPattern)
-        view: Any = pattern.callback
-        if "_id>" in (path := str(pattern.pattern)):
-            for verb in VERBS:
-                if hasattr(view.view_class, verb):
-                    yield verb.upper(), f"/v1/{path}"
-
-
-def filled(path: str, ids: dict[str, str]) -> str:
-    return re.sub(r"<\w+:(\w+)>", lambda m: (ids | OTHERWISE)[m[1]], path)
+def rows_named(call: Call) -> int:
+    """Return how many rows the path of a call names."""
+    return len(re.findall(r"_id>|:address>|:entry>", route_of(call[0])))
 
 
 @pytest.fixture
 def foreign(db: None) -> dict[str, str]:
     """The ids of another tenant's rows, one of each kind, and all of them there."""
-    address = AddressFactory.create()
-    key = create_key(name="theirs", tenant=address.identity.tenant)
-    theirs = ApiClient(key.secret, address.identity_id)
-    sent = theirs.send(booking(attachments=[FILE])).json()
-    return {
-        "tenant_id": address.identity.tenant_id,
-        "identity_id": address.identity_id,
-        "address_id": address.id,
-        "thread_id": sent["thread_id"],
-        "message_id": sent["id"],
-        "attachment_id": sent["attachments"][0]["id"],
-        "key_id": ApiKey.objects.get(name="theirs").id,
-    }
+    return lived_in(AddressFactory.create().identity)
 
 
 @pytest.fixture(params=["tenant", "identity"])
@@ -107,32 +84,57 @@ def answer_of(caller: ApiClient, verb: str, path: str, body: Any) -> tuple[Any, 
 def test_a_foreign_id_is_answered_like_one_that_does_not_exist(
     caller: ApiClient, foreign: dict[str, str]
 ) -> None:
-    for verb, path in calls():
-        for body in BODIES:
-            theirs = answer_of(caller, verb, filled(path, foreign), body)
-            nobodys = answer_of(caller, verb, filled(path, MISSING), body)
+    for call in calls():
+        if not rows_named(call):
+            continue
+        for body in (*BODIES, body_of(call, foreign)):
+            theirs = answer_of(caller, call[1], filled(call, foreign), body)
+            nobodys = answer_of(caller, call[1], filled(call, MISSING), body)
 
-            assert theirs == nobodys, (verb, path, body)
+            assert theirs == nobodys, (call, body)
             # 403: the route is above the level of the key
-            assert theirs[0] in (403, 404), (verb, path, body)
+            assert theirs[0] in (403, 404), (call, body)
 
 
 def test_a_foreign_id_below_ones_own_is_not_there_either(
     caller: ApiClient, identity: Identity, foreign: dict[str, str]
 ) -> None:
     own = {"tenant_id": identity.tenant_id, "identity_id": identity.id}
-    for verb, path in calls():
-        if path.count("_id>") < 2:
+    for call in calls(["GET", "POST", "PATCH", "DELETE"]):  # a PUT makes what it names
+        if rows_named(call) < 2:
             continue
-        theirs = answer_of(caller, verb, filled(path, foreign | own), {})
-        nobodys = answer_of(caller, verb, filled(path, MISSING | own), {})
+        for body in (*BODIES, body_of(call, foreign)):
+            theirs = answer_of(caller, call[1], filled(call, foreign | own), body)
+            nobodys = answer_of(caller, call[1], filled(call, MISSING | own), body)
 
-        assert theirs == nobodys, (verb, path)
-        assert theirs[0] in (400, 403, 404), (verb, path)
+            assert theirs == nobodys, (call, body)
+            assert theirs[0] in (400, 403, 404, 411), (call, body)
+            assert body != body_of(call, foreign) or theirs[0] != 400, call
+
+
+def test_a_foreign_address_is_nobodys(
+    caller: ApiClient, foreign: dict[str, str]
+) -> None:
+    call = ("identity-lookup", "GET")
+
+    theirs = answer_of(caller, "GET", filled(call, foreign), None)
+
+    assert theirs == answer_of(caller, "GET", filled(call, MISSING), None)
+    assert theirs[0] == 404
 
 
 def test_the_foreign_rows_do_exist(foreign: dict[str, str]) -> None:
-    assert Identity.objects.filter(id=foreign["identity_id"]).exists()
-    assert Address.objects.filter(id=foreign["address_id"]).exists()
+    message = Message.objects.get(public_id=foreign["message_id"])
+    of_tenant = {"tenant_id": foreign["tenant_id"]}
+
+    assert message.identity_id == foreign["identity_id"]
+    assert Thread.objects.filter(public_id=foreign["thread_id"]).exists()
     assert Attachment.objects.filter(id=foreign["attachment_id"]).exists()
-    assert not set(foreign.values()) & set(MISSING.values())
+    for name in ("address_id", "pending_address_id"):
+        assert Address.objects.filter(id=foreign[name], **of_tenant).exists()
+    assert ApiKey.objects.filter(id=foreign["key_id"], **of_tenant).exists()
+    assert Suppression.objects.filter(**of_tenant).exists()
+    assert SendListEntry.objects.filter(entry=foreign["entry"], **of_tenant).exists()
+    assert {n for n in foreign if foreign[n] == MISSING[n]} == {
+        *("direction", "kind", "purpose")
+    }

@@ -15,8 +15,9 @@ from domains.statuses import DomainState
 from mailboxes.address_rules import MOST_ADDRESSES, SendingDomain
 from mailboxes.address_sweeps import activate_addresses, retire_due
 from mailboxes.key_services import create_key
-from mailboxes.models import Address, Event, Identity, Mailbox, Message
+from mailboxes.models import Address, ApiKey, Event, Identity, Mailbox, Message
 from mailboxes.statuses import AddressRole
+from mailboxes.tenant_services import resume_tenant
 from outbound.models import LedgerEntry
 from tests.factories import AddressFactory, DomainFactory, IdentityFactory
 from tests.support.api import ApiClient, booking, code_of
@@ -329,3 +330,49 @@ def test_an_address_added_while_its_domain_becomes_ready_is_active_in_the_end(
         assert Address.objects.get(
             address__startswith=f"x{identity.username}@"
         ).status == ("active")
+
+
+def test_a_deletion_leaves_no_live_key_however_many_are_being_made(
+    racers: Racers, domain: Domain, secret: str
+) -> None:
+    client = ApiClient(secret, "")
+    seen: Counter[str] = Counter()
+    for _ in range(15):
+        identity = identity_on(domain)
+        wish = {"name": "k", "permissions": ["messages:send"]}
+        make = partial(client.post, "/v1/keys", {**wish, "identity_id": identity.id})
+
+        answers: list[Any] = racers.at_once(
+            [partial(client.delete, f"/v1/identities/{identity.id}"), *[make] * 3]
+        )
+
+        assert answers[0].status_code == 202
+        seen.update("made" if a.status_code == 201 else code_of(a) for a in answers[1:])
+        keys = ApiKey.objects.filter(identity=identity)
+        assert not keys.filter(revoked_at=None).exists()
+    assert set(seen) <= {"made", "key_scope_exceeded"}
+
+
+def test_a_suspension_leaves_no_active_identity_however_many_are_being_made(
+    racers: Racers, domain: Domain, secret: str
+) -> None:
+    tenant = domain.tenant
+    assert tenant is not None
+    path = f"/v1/tenants/{tenant.id}/identities"
+    stop = partial(
+        ApiClient(create_key(name="p").secret, "").patch,
+        f"/v1/tenants/{tenant.id}",
+        {"status": "suspended"},
+    )
+    for n in range(15):
+        make = [
+            partial(post, secret, path, {"username": f"n{n}x{k}", "display_name": "x"})
+            for k in range(3)
+        ]
+
+        answers: list[Any] = racers.at_once([stop, *make])
+
+        codes = [getattr(a, "status_code", a) for a in answers]
+        assert codes == [200, 201, 201, 201]
+        assert not Identity.objects.filter(tenant=tenant, status="active").exists()
+        resume_tenant(tenant.id)

@@ -10,6 +10,8 @@ from delivery.models import Attempt
 from mailboxes.models import Alert, Message
 from outbound.deliver import deliver
 from outbound.models import Breaker
+from tests.support.cloudflare import configured, queued, thread_of_cloudflare
+from tests.support.cloudflare_server import CloudflareServer
 from tests.support.queued import queued_for
 from tests.support.ses_server import SesServer, refusing
 
@@ -62,5 +64,30 @@ def test_r05_connections_refused_leave_three_in_doubt_and_the_rest_goes_out_late
     assert statuses(messages) == ["uncertain"] * 3 + ["submitted"] * 5
     assert statuses([throttled]) == ["submitted"]
     assert len(ses.mails) == 6
+    assert not Breaker.objects.exists()
+    assert Alert.objects.get().resolved_at is not None
+
+
+def test_three_errors_of_cloudflare_that_say_nothing_leave_the_other_domains_untried(
+    later: Callable[[float], None],
+) -> None:
+    # Given a provider that takes each request and resets the connection
+    messages = [queued(thread=thread_of_cloudflare()) for _ in range(6)]
+    with CloudflareServer(*["reset_after"] * 3) as server, configured(server):
+        for message in messages:
+            deliver(message.public_id)
+
+        # Then three domains' mail is in doubt, the provider saw three requests, and the
+        # others were not tried
+        assert statuses(messages) == ["uncertain"] * 3 + ["queued"] * 3
+        assert len(server.sends) == server.connections == Attempt.objects.count() == 3
+        assert Alert.objects.get().subject == "cloudflare:account"
+
+        # And when it answers again they go out, once each
+        later(331)
+        for message in messages:
+            deliver(message.public_id)
+        assert statuses(messages) == ["uncertain"] * 3 + ["submitted"] * 3
+        assert len(server.sends) == 6
     assert not Breaker.objects.exists()
     assert Alert.objects.get().resolved_at is not None

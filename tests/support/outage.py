@@ -46,10 +46,14 @@ class Outage:
 
     def run(self, *, seconds: float, every: float) -> None:
         """Let one message come each ``every`` seconds, for so long."""
-        for n in range(int(seconds / every)):
-            self.advance_to(n * every)
-            queue_in_bulk(self.identities[n % len(self.identities)], 1)
-            self.ring()
+        number, turns = int(seconds / every), len(self.identities)
+        for turn, identity in enumerate(self.identities):
+            dues = [
+                self.start + timedelta(seconds=n * every)
+                for n in range(turn, number, turns)
+            ]
+            queue_in_bulk(identity, len(dues), due_at=dues)
+        self.advance_to((number - 1) * every)
 
     def advance_to(self, seconds: float) -> None:
         """Do all that is due until so long after the start."""

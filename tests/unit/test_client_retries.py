@@ -64,6 +64,10 @@ REPEATED: dict[str, tuple[Step, float]] = {
         html(503, **{"Retry-After": "Mon, 02 Nov 2026 09:00:30 GMT"}),
         31.0,
     ),
+    "a gateway's 503 with a year of twenty digits": (
+        html(503, **{"Retry-After": f"Mon, 02 Nov {'9' * 20} 09:00:30 GMT"}),
+        0.5,
+    ),
     "a gateway's 429": (html(429, **{"Retry-After": "3"}), 3.3),
     "a rate limit, in its header": (
         answer(

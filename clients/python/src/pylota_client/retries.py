@@ -135,7 +135,7 @@ def _seconds(value: object) -> float | None:
 def _date(value: str | None) -> datetime | None:
     try:
         return None if value is None else parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a year of twenty digits
         return None
 
 

@@ -1,0 +1,155 @@
+"""Schemathesis: what the description promises is what a running server does.
+
+All its checks, in all its phases, with real ids in the paths: each call reaches the
+logic behind it, and what it may destroy is a row of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from core.clock import database_now
+from mailboxes.key_services import create_key
+from mailboxes.keyring_services import current_key
+from mailboxes.models import Identity
+from mailboxes.statuses import AddressStatus, KeyPurpose
+from outbound.links import LinkTarget, mint_link
+from pylota.api.path_parts import PATH_PARTS
+from tests.factories import AddressFactory
+from tests.support.lived_in import alias, lived_in
+from tests.support.processes import ROOT, Running
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EXAMPLES = int(os.environ.get("PM_TEST_EXAMPLES", "6"))
+SEED = os.environ.get("PM_TEST_SEED", "1")
+SECONDS = 900
+CHECKS_MODULE = "tests.support.schemathesis_checks"
+CHECKS = """
+[generation]
+allow-x00 = false  # tests/e2e/test_hostile_requests.py sends those
+
+[checks.positive_data_acceptance]
+# which refusals a well-formed request may get is a check of its own
+expected-statuses = [
+  "2xx", "400", "401", "402", "403", "404", "409", "410", "413", "422", "429",
+]
+"""
+
+PHASES = {
+    "platform": "examples,coverage,fuzzing,stateful",
+    "tenant": "examples,fuzzing,stateful",  # coverage is of forms, not of levels
+}
+Parts = Mapping[str, Sequence[str]]
+
+
+def configuration(
+    everywhere: Parts, of_its_own: Mapping[str, Mapping[str, str]]
+) -> str:
+    """Return the file that feeds paths: what destroys has one row, and no other."""
+    lines = [f'hooks = "{CHECKS_MODULE}"', CHECKS]
+    lines += [
+        f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}\n"
+        for name, values in everywhere.items()
+    ]
+    lines.append("[parameters]")
+    lines += [
+        f'"path.{name}" = {{ dictionary = "{name}", probability = 0.8 }}'
+        for name in everywhere
+    ]
+    for operation, parts in of_its_own.items():
+        lines.append(
+            f'[[operations]]\ninclude-operation-id = "{operation}"\n'
+            "[operations.parameters]"
+        )
+        lines += [f"{json.dumps(name)} = {json.dumps(v)}" for name, v in parts.items()]
+    return "\n".join(lines)
+
+
+def world(identity: Identity, *, other: Identity) -> str:
+    """Return the configuration for a mailbox, and a tenant that may be stopped."""
+    rows = lived_in(identity)
+    spare = AddressFactory.create(identity__tenant=identity.tenant).identity
+    doomed = AddressFactory.create(identity__tenant=identity.tenant).identity_id
+    keys = [create_key(name=f"k{n}", identity=spare).key.id for n in range(2)]
+    aliases = [alias(spare).id for _ in range(2)]
+    pending = alias(spare, status=AddressStatus.PENDING).id
+    return configuration(
+        {name: [rows[name]] for name in PATH_PARTS if name in rows}
+        | {"token": [link_of(identity, rows)]},
+        {
+            "deleteIdentity": {"path.identity_id": doomed},
+            "updateIdentity": {"path.identity_id": spare.id},
+            "addAddress": {"path.identity_id": spare.id},
+            "promoteAddress": of(spare, aliases[0]),
+            "retireAddress": of(spare, aliases[1]),
+            "deleteAddress": of(spare, pending),
+            "revokeKey": {"path.key_id": keys[0]},
+            "rotateKey": {"path.key_id": keys[1]},
+            "changeTenant": {"path.tenant_id": other.tenant_id},
+            "changePolicy": {"path.tenant_id": other.tenant_id},
+            "resolveMessage": {
+                "path.identity_id": identity.id,
+                "path.message_id": rows["doubtful_message_id"],
+            },
+            "cancelMessage": {
+                "path.identity_id": identity.id,
+                "path.message_id": rows["queued_message_id"],
+            },
+            "rotateSigningKey": {"path.purpose": "thread"},
+            "lookUpIdentity": {"query.address": rows["known_address"]},
+        },
+    )
+
+
+def of(identity: Identity, address_id: str) -> dict[str, str]:
+    return {"path.identity_id": identity.id, "path.address_id": address_id}
+
+
+def link_of(identity: Identity, rows: Mapping[str, str]) -> str:
+    """Return the token of a signed link to the file of the message."""
+    target = LinkTarget(
+        tenant_id=identity.tenant_id,
+        identity_id=identity.id,
+        message_id=rows["message_id"],
+        attachment_id=rows["attachment_id"],
+        expires_at=database_now() + timedelta(days=1),
+    )
+    signing = current_key(KeyPurpose.LINK)
+    return mint_link(target, kid=signing.kid, key=signing.secret)
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("level", sorted(PHASES))
+def test_every_check_of_schemathesis_holds(
+    web: Running, tmp_path: Path, level: str
+) -> None:
+    identity = AddressFactory.create().identity
+    other = AddressFactory.create().identity if level == "platform" else identity
+    owner = {} if level == "platform" else {"tenant": identity.tenant}
+    secret = create_key(name="caller", **owner).secret
+    (tmp_path / "schemathesis.toml").write_text(world(identity, other=other))
+
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file"),
+            *(str(tmp_path / "schemathesis.toml"), "run", f"{web.url}/openapi.json"),
+            *("-H", f"Authorization: Bearer {secret}", "--checks", "all"),
+            *("--phases", PHASES[level], "--seed", SEED),
+            *("--max-examples", str(EXAMPLES), "--no-color"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout[-20_000:] + ended.stderr[-2000:]

@@ -1,0 +1,66 @@
+"""Two checks more, loaded by Schemathesis itself: why it was refused, and what was not.
+
+A form that fits its schema may be refused for what no schema can say; then the answer
+must say so, in words that the description of the route has.
+"""
+
+import re
+from typing import Any, Final
+
+import schemathesis
+
+BEYOND_A_SCHEMA: Final = frozenset(
+    {
+        "cursor",  # signed
+        "timezone",  # one of the IANA database
+        "owner.email",  # RFC 5321 is no regular expression
+        "metadata",  # counted in bytes
+        "read",  # what was sent is never unread
+        "labels_remove",  # nothing is added and removed at once
+    }
+)
+"""Paths of ``invalid_request`` that a well-formed request may be refused at."""
+
+
+def _is_well_formed(case: Any) -> bool:
+    return case.meta is not None and case.meta.generation.mode.is_positive
+
+
+@schemathesis.check
+def only_what_no_schema_says(ctx: Any, response: Any, case: Any) -> None:
+    """Fail when a well-formed request is refused as malformed."""
+    if response.status_code != 400 or not _is_well_formed(case):
+        return
+    error = response.json()["error"]
+    said = case.operation.definition.raw["responses"]["400"]["description"]
+    word = error["details"].get("reason") or error["code"]
+    if f"`{word}`" not in said:
+        raise AssertionError(f"400 {word} is not named by {case.operation.label}")
+    if word == "invalid_request":
+        paths = {re.sub(r"\[.*", "", e["path"]) for e in error["details"]["errors"]}
+        if not paths or paths - BEYOND_A_SCHEMA:
+            raise AssertionError(f"a well-formed request is malformed: {error}")
+
+
+@schemathesis.check
+class EveryCallSucceedsOnce:
+    """Fail when an operation that the key may call gave nothing but refusals."""
+
+    def __init__(self) -> None:
+        """Start with nothing tried."""
+        self.tried: set[str] = set()
+        self.allowed: set[str] = set()
+        self.succeeded: set[str] = set()
+
+    def after_response(self, ctx: Any, response: Any, case: Any) -> None:
+        """Note what came of one call."""
+        self.tried.add(case.operation.label)
+        if response.status_code not in (401, 403):
+            self.allowed.add(case.operation.label)
+        if 200 <= response.status_code < 300:
+            self.succeeded.add(case.operation.label)
+
+    def after_run(self, ctx: Any) -> None:
+        """Name the operations that never succeeded."""
+        if never := sorted((self.tried & self.allowed) - self.succeeded):
+            raise AssertionError(f"never succeeded: {', '.join(never)}")
