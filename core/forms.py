@@ -159,7 +159,7 @@ class Shown:
     """One word more of a field's schema: described, and judged elsewhere."""
 
     word: str
-    value: str
+    value: Any
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

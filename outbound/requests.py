@@ -7,9 +7,12 @@ ledger: a stricter limit must not turn a replay into an error.
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
-from core.forms import Form
+from core.forms import Form, Shown
+from core.text import PLAIN_PATTERN
+from mailboxes.labels import LABEL
+from mailboxes.subjects import SUBJECT_LIMIT
 
 MOST_ENTRIES: Final = 1000
 """Entries of one list that are looked at; no policy allows nearly as many."""
@@ -74,6 +77,21 @@ class ConsentInput(Form):
     recorded_at: str
 
 
+_LabelText = Annotated[str, Shown("pattern", f"^{LABEL.pattern}$")]
+_Subject = Annotated[
+    str, Shown("maxLength", SUBJECT_LIMIT), Shown("pattern", PLAIN_PATTERN)
+]
+_SAYS_SOMETHING: Final = ConfigDict(
+    json_schema_extra={
+        "anyOf": [
+            {"required": [name], "properties": {name: {"type": "string"}}}
+            for name in ("text", "html")
+        ]
+    }
+)
+"""Described here, and judged in its turn by the checks of a send."""
+
+
 class _Body(Form):
     """What every kind of send may say."""
 
@@ -81,7 +99,7 @@ class _Body(Form):
     html: str | None = Field(default=None, repr=False)
     attachments: Annotated[list[AttachmentInput], Field(max_length=MOST_ENTRIES)] = []
     headers: dict[str, str] = {}
-    labels: Annotated[list[str], Field(max_length=MOST_ENTRIES)] = []
+    labels: Annotated[list[_LabelText], Field(max_length=MOST_ENTRIES)] = []
     metadata: dict[str, str] = {}
     from_address: str | None = None
 
@@ -89,6 +107,7 @@ class _Body(Form):
 class SendRequest(_Body):
     """What a caller asks to be sent."""
 
+    model_config = _SAYS_SOMETHING
     example: ClassVar[dict[str, Any]] = {
         "to": ["jo@example.net", {"address": "lee@example.org", "name": "Lee"}],
         "subject": "Your booking 2291",
@@ -101,7 +120,7 @@ class SendRequest(_Body):
     to: Recipients
     cc: Recipients = []
     bcc: Recipients = []
-    subject: str
+    subject: _Subject
     kind: Kind = "transactional"
     unsubscribe: UnsubscribeInput | None = None
     consent: ConsentInput | None = None
@@ -111,6 +130,7 @@ class SendRequest(_Body):
 class ReplyRequest(_Body):
     """What a caller answers; recipients and subject come from what is answered."""
 
+    model_config = _SAYS_SOMETHING
     example: ClassVar[dict[str, Any]] = {"text": "Friday is fine. See you then."}
     to: ClassVar[Sequence[Recipient]] = ()
     cc: ClassVar[Sequence[Recipient]] = ()

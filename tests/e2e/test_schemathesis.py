@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 EXAMPLES = int(os.environ.get("PM_TEST_EXAMPLES", "6"))
 SEED = os.environ.get("PM_TEST_SEED", "1")
 SECONDS = 900
-CHECKS_MODULE = "tests.support.schemathesis_checks"
 CHECKS = """
 [generation]
 allow-x00 = false  # tests/e2e/test_hostile_requests.py sends those
@@ -46,30 +45,24 @@ PHASES = {
     "platform": "examples,coverage,fuzzing,stateful",
     "tenant": "examples,fuzzing,stateful",  # coverage is of forms, not of levels
 }
-Parts = Mapping[str, Sequence[str]]
+HOOKS = {"platform": "schemathesis_reach", "tenant": "schemathesis_checks"}
+Parts = Mapping[str, str]
 
 
-def configuration(
-    everywhere: Parts, of_its_own: Mapping[str, Mapping[str, str]]
-) -> str:
-    """Return the file that feeds paths: what destroys has one row, and no other."""
-    lines = [f'hooks = "{CHECKS_MODULE}"', CHECKS]
-    lines += [
-        f"[dictionaries.{name}]\nvalues = {json.dumps(list(values))}\n"
-        for name, values in everywhere.items()
-    ]
-    lines.append("[parameters]")
-    lines += [
-        f'"path.{name}" = {{ dictionary = "{name}", probability = 0.8 }}'
-        for name in everywhere
-    ]
+def configuration(everywhere: Parts, of_its_own: Mapping[str, Parts]) -> str:
+    """Return the file that feeds paths: what destroys has rows of its own."""
+    lines = [CHECKS, "[parameters]", *fed(everywhere)]
     for operation, parts in of_its_own.items():
-        lines.append(
-            f'[[operations]]\ninclude-operation-id = "{operation}"\n'
-            "[operations.parameters]"
-        )
-        lines += [f"{json.dumps(name)} = {json.dumps(v)}" for name, v in parts.items()]
+        lines += [
+            f'[[operations]]\ninclude-operation-id = "{operation}"',
+            "[operations.parameters]",
+            *fed(parts),
+        ]
     return "\n".join(lines)
+
+
+def fed(parts: Parts) -> list[str]:
+    return [f"{json.dumps(name)} = {json.dumps(row)}" for name, row in parts.items()]
 
 
 def world(identity: Identity, *, other: Identity) -> str:
@@ -81,8 +74,8 @@ def world(identity: Identity, *, other: Identity) -> str:
     aliases = [alias(spare).id for _ in range(2)]
     pending = alias(spare, status=AddressStatus.PENDING).id
     return configuration(
-        {name: [rows[name]] for name in PATH_PARTS if name in rows}
-        | {"token": [link_of(identity, rows)]},
+        {f"path.{name}": rows[name] for name in PATH_PARTS if name in rows}
+        | {"path.token": link_of(identity, rows)},
         {
             "deleteIdentity": {"path.identity_id": doomed},
             "updateIdentity": {"path.identity_id": spare.id},
@@ -134,7 +127,9 @@ def test_every_check_of_schemathesis_holds(
     other = AddressFactory.create().identity if level == "platform" else identity
     owner = {} if level == "platform" else {"tenant": identity.tenant}
     secret = create_key(name="caller", **owner).secret
-    (tmp_path / "schemathesis.toml").write_text(world(identity, other=other))
+    (tmp_path / "schemathesis.toml").write_text(
+        f'hooks = "tests.support.{HOOKS[level]}"\n' + world(identity, other=other)
+    )
 
     ended = subprocess.run(
         [
