@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
+from operator import add
 from typing import Any
 
 import jsonschema_rs
@@ -149,7 +151,7 @@ def test_a_document_that_differs_fails_the_check(
 ) -> None:
     call_command("docs", check=True)
     for name, document in PAGES.items():
-        changed = {**PAGES, name: lambda document=document: document() + " "}
+        changed = {**PAGES, name: partial(add, document(), " ")}
         monkeypatch.setattr("pylota.management.commands.docs.PAGES", changed)
         with pytest.raises(CommandError, match=name):
             call_command("docs", check=True)

@@ -65,7 +65,8 @@ def test_a_list_is_read_page_by_page(
     platform_api.get("/v1/me")  # a key is marked as used once a minute
 
     whole = platform_api.get(f"{path}?{limit}=100").json()
-    pages, cursor = [], ""
+    pages: list[list[Any]] = []
+    cursor = ""
     while not pages or cursor:
         page = platform_api.get(f"{path}?{limit}=2{cursor}").json()
         pages.append(shown(page))

@@ -125,8 +125,8 @@ def test_every_check_of_schemathesis_holds(
 ) -> None:
     identity = AddressFactory.create().identity
     other = AddressFactory.create().identity if level == "platform" else identity
-    owner = {} if level == "platform" else {"tenant": identity.tenant}
-    secret = create_key(name="caller", **owner).secret
+    owner = None if level == "platform" else identity.tenant
+    secret = create_key(name="caller", tenant=owner).secret
     (tmp_path / "schemathesis.toml").write_text(
         f'hooks = "tests.support.{HOOKS[level]}"\n' + world(identity, other=other)
     )
