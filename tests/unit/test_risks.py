@@ -67,7 +67,12 @@ def nested(levels: int) -> bytes:
         ("a.docx", OPAQUE, zipped({"word/vbaProject.bin": b"x"}), "macro"),
         ("a.doc", OPAQUE, OLE + "_VBA_PROJECT".encode("utf-16-le"), "macro"),
         ("a.zip", "application/zip", archive(b_txt=bytes(2_000_000)), "archive_bomb"),
-        ("a.gz", "application/gzip", gzip.compress(bytes(2_000_000)), "archive_bomb"),
+        (
+            "a.gz",
+            "application/gzip",
+            gzip.compress(bytes(2_000_000), mtime=0),
+            "archive_bomb",
+        ),
         ("a.zip", "application/zip", nested(3), "archive_bomb"),
         ("a.zip", "application/zip", locked(archive(b_txt=b"x")), "encrypted_archive"),
         ("a.rar", OPAQUE, b"Rar!\x1a\x07", "encrypted_archive"),
@@ -101,7 +106,7 @@ def nested(levels: int) -> bytes:
         ("a.doc", "application/msword", OLE, None),
         ("a.txt", "text/plain", b"hello", None),
         ("a.zip", "application/zip", b"PK\x03\x04 and no more", None),
-        ("a.gz", "application/gzip", gzip.compress(b"hello"), None),
+        ("a.gz", "application/gzip", gzip.compress(b"hello", mtime=0), None),
         (None, OPAQUE, b"", None),
     ],
 )
