@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from core.forms import Form, Shown
 from core.text import PLAIN_PATTERN
-from mailboxes.labels import LABEL
+from mailboxes.labels import LABEL, LABELS_LIMIT
 from mailboxes.subjects import SUBJECT_LIMIT
 
 MOST_ENTRIES: Final = 1000
@@ -22,7 +22,7 @@ class Recipient(Form):
     """Somebody to write to."""
 
     address: str
-    name: str | None = None
+    name: Annotated[str, Shown("pattern", PLAIN_PATTERN)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +99,11 @@ class _Body(Form):
     html: str | None = Field(default=None, repr=False)
     attachments: Annotated[list[AttachmentInput], Field(max_length=MOST_ENTRIES)] = []
     headers: dict[str, str] = {}
-    labels: Annotated[list[_LabelText], Field(max_length=MOST_ENTRIES)] = []
+    labels: Annotated[
+        list[_LabelText],
+        Field(max_length=MOST_ENTRIES),
+        Shown("maxItems", LABELS_LIMIT),
+    ] = []
     metadata: dict[str, str] = {}
     from_address: str | None = None
 

@@ -10,7 +10,7 @@ from core.bodies import read_json
 from core.canonical import key_hash
 from core.clock import elapsed_clock
 from core.errors import InvalidRequest, PylotaError
-from core.idempotency import HEADER, required_key
+from core.idempotency import HEADER, optional_key, required_key
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
@@ -27,10 +27,9 @@ from outbound.send import send
 KEY_HEADER: Final = OpenApiParameter(
     name="Idempotency-Key",
     location=OpenApiParameter.HEADER,
-    required=True,
     type={"type": "string", "pattern": r"^[\x20-\x7E]{1,255}$"},
-    description="One per message, repeated with each retry: it never sends twice."
-    " Optional for a dry run, which neither looks it up nor records it.",
+    description="Required, but for a dry run, which neither looks it up nor records it."
+    " One per message, repeated with each retry: it never sends twice.",
 )
 DRY_RUN: Final = OpenApiParameter(
     name="dry_run",
@@ -126,7 +125,12 @@ def render_accepted(accepted: Accepted) -> Response:
 
 
 def _key_hash(request: Request, *, is_dry: bool) -> str:
-    return "" if is_dry else key_hash(required_key(request.META.get(HEADER)))
+    """Return the hash of the key; a dry run takes any good one, and needs none."""
+    header = request.META.get(HEADER)
+    if is_dry:
+        optional_key(header)
+        return ""
+    return key_hash(required_key(header))
 
 
 def _is_dry_run(request: Request) -> bool:

@@ -45,6 +45,24 @@ PHASES = {
     "platform": "examples,coverage,fuzzing,stateful",
     "tenant": "examples,fuzzing,stateful",  # coverage is of forms, not of levels
 }
+ANSWERS = ("replyToMessage", "replyAllToMessage", "forwardMessage")
+KEYS_TO_MAKE = """
+[dictionaries.owner]
+values = ["{identity}"]
+
+[dictionaries.scope]
+values = ["messages:read"]
+
+[dictionaries.later]
+values = ["2099-01-01T00:00:00Z"]
+
+[[operations]]
+include-operation-id = "createKey"
+[operations.parameters]
+"body.identity_id" = {{ dictionary = "owner" }}
+"body.permissions[*]" = {{ dictionary = "scope" }}
+"body.expires_at" = {{ dictionary = "later" }}
+"""
 HOOKS = {"platform": "schemathesis_reach", "tenant": "schemathesis_checks"}
 Parts = Mapping[str, str]
 
@@ -58,6 +76,7 @@ def configuration(everywhere: Parts, of_its_own: Mapping[str, Parts]) -> str:
             "[operations.parameters]",
             *fed(parts),
         ]
+    lines.append(KEYS_TO_MAKE.format(identity=everywhere["path.identity_id"]))
     return "\n".join(lines)
 
 
@@ -95,6 +114,8 @@ def world(identity: Identity, *, other: Identity) -> str:
                 "path.identity_id": identity.id,
                 "path.message_id": rows["queued_message_id"],
             },
+            # no worker runs: a second answer would wait for the first one's thread
+            **{answer: {"query.dry_run": "true"} for answer in ANSWERS},
             "rotateSigningKey": {"path.purpose": "thread"},
             "lookUpIdentity": {"query.address": rows["known_address"]},
         },
