@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from core.forms import Form, Shown
-from core.text import PLAIN_PATTERN
+from core.text import NAME_LIMIT, PLAIN_PATTERN
 from mailboxes.labels import LABEL, LABELS_LIMIT
 from mailboxes.subjects import SUBJECT_LIMIT
 
@@ -22,7 +22,7 @@ class Recipient(Form):
     """Somebody to write to."""
 
     address: str
-    name: Annotated[str, Shown("pattern", PLAIN_PATTERN)] | None = None
+    name: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +50,11 @@ RecipientInput = Annotated[
                     "type": "object",
                     "properties": {
                         "address": {"type": "string"},
-                        "name": {"type": ["string", "null"]},
+                        "name": {
+                            "type": ["string", "null"],
+                            "maxLength": NAME_LIMIT,
+                            "pattern": PLAIN_PATTERN,
+                        },
                     },
                     "required": ["address"],
                     "additionalProperties": False,
