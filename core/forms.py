@@ -36,7 +36,9 @@ M = TypeVar("M", bound=BaseModel)
 class Form(BaseModel):
     """A JSON body: strict types, no field that is not named."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True
+    )
 
     @classmethod
     def parse(cls, body: dict[str, Any]) -> Self:
@@ -55,7 +57,7 @@ class Nothing(Form):
 class Query(BaseModel):
     """The parameters after the ``?``: each at most once, none that is not named."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @classmethod
     def parse(cls, parameters: QueryDict) -> Self:

@@ -4,10 +4,16 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from drf_spectacular.utils import OpenApiResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
-class Refusal(BaseModel):
+class Shape(BaseModel):
+    """What an answer looks like; built when the description is asked for."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Refusal(Shape):
     """What went wrong, and the one next step."""
 
     code: str
@@ -18,13 +24,13 @@ class Refusal(BaseModel):
     details: dict[str, Any]
 
 
-class Error(BaseModel):
+class Error(Shape):
     """The body of every answer that is not 2xx."""
 
     error: Refusal
 
 
-class Page(BaseModel):
+class Page(Shape):
     """One page of a list; each list names its ``data``, whose rows have an example."""
 
     next_cursor: str | None = Field(

@@ -20,7 +20,9 @@ Rate = Annotated[float | None, Field(ge=0, le=1)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True
+    )
 
 
 class AiDisclosure(_Part):

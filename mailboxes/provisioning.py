@@ -23,6 +23,7 @@ class ModeFixed(PylotaError):
 
     code = "invalid_request"
     status = 400
+    fix = "Use the mode that the tenant has, or another name."
 
 
 def ensure_tenant(slug: str, *, mode: TenantMode) -> Tenant:

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from core.addresses import normalize
 from core.errors import PylotaError
 from core.forms import Form, PageQuery, Query, Shown
-from core.schemas import Page
+from core.schemas import Page, Shape
 from core.text import PLAIN_PATTERN, header_fault
 from mailboxes.address_rules import KEPT_DAYS
 from mailboxes.statuses import (
@@ -193,7 +193,7 @@ class Retirement(Form):
     after_days: Days = KEPT_DAYS
 
 
-class AddressOut(BaseModel):
+class AddressOut(Shape):
     """An address of an identity."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -231,21 +231,21 @@ class AddressPage(Page):
     data: list[AddressOut]
 
 
-class OwnerOut(BaseModel):
+class OwnerOut(Shape):
     """The accountable person."""
 
     name: str
     email: str
 
 
-class SignatureOut(BaseModel):
+class SignatureOut(Shape):
     """What is appended to mail."""
 
     text: str | None
     html: str | None
 
 
-class SendPolicyOut(BaseModel):
+class SendPolicyOut(Shape):
     """The identity's own rules; a null cap means the tenant's for an identity."""
 
     daily_cap: int | None
@@ -253,7 +253,7 @@ class SendPolicyOut(BaseModel):
     require_known_recipient: bool
 
 
-class IdentityOut(BaseModel):
+class IdentityOut(Shape):
     """An identity with its addresses of every state."""
 
     example: ClassVar[dict[str, Any]] = {

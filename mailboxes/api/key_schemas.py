@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from core.forms import Form, Instant
-from core.schemas import Page
+from core.schemas import Page, Shape
 from mailboxes.scopes import Scope
 from mailboxes.statuses import KeyLevel, TenantMode
 
@@ -52,7 +52,7 @@ class RotateForm(Form):
     ] = 24
 
 
-class Key(BaseModel):
+class Key(Shape):
     """An API key, without its secret."""
 
     example: ClassVar[dict[str, Any]] = KEY_EXAMPLE

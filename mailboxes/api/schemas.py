@@ -2,12 +2,11 @@
 
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
-
+from core.schemas import Shape
 from mailboxes.statuses import KeyPurpose
 
 
-class RotatedSigningKey(BaseModel):
+class RotatedSigningKey(Shape):
     """Which key signs from now on; the key itself is never shown."""
 
     example: ClassVar[dict[str, Any]] = {"purpose": "link", "kid": "b"}

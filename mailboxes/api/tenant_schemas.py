@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from drf_spectacular.utils import OpenApiExample
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from core.forms import Form, PageQuery
-from core.schemas import Page
+from core.schemas import Page, Shape
 from mailboxes.policy import BUILT_IN
 from mailboxes.policy_fields import PolicyFields
 from mailboxes.statuses import TenantMode, TenantStatus
@@ -91,14 +91,14 @@ class TenantQuery(PageQuery):
     mode: Annotated[Mode | None, Field(description="As it was made.")] = None
 
 
-class NextTimezone(BaseModel):
+class NextTimezone(Shape):
     """A change of zone that is still to come."""
 
     timezone: str
     at: datetime
 
 
-class TenantOut(BaseModel):
+class TenantOut(Shape):
     """A tenant, and the policy in force for it."""
 
     example: ClassVar[dict[str, Any]] = TENANT_SHOWN
@@ -122,7 +122,7 @@ class TenantPage(Page):
     data: list[TenantOut]
 
 
-class PolicyOut(BaseModel):
+class PolicyOut(Shape):
     """The policy in force, and which of its fields are the tenant's own."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -139,7 +139,7 @@ class PolicyOut(BaseModel):
     )
 
 
-class AuditEvent(BaseModel):
+class AuditEvent(Shape):
     """Who did what; no actor means the system."""
 
     example: ClassVar[dict[str, Any]] = {

@@ -3,22 +3,22 @@
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from core.schemas import Page
+from core.schemas import Page, Shape
 from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
 from mailboxes.statuses import Direction, MessageKind, MessageStatus, Provider
 from outbound.api.examples import ATTEMPT_SHOWN, MESSAGE_SHOWN, THREAD_SHOWN
 
 
-class NamedAddress(BaseModel):
+class NamedAddress(Shape):
     """An address and the name shown for it."""
 
     address: str
     name: str | None
 
 
-class AttachmentOut(BaseModel):
+class AttachmentOut(Shape):
     """A file of a message; the size is in bytes."""
 
     id: str
@@ -28,7 +28,7 @@ class AttachmentOut(BaseModel):
     disposition: Literal["attachment", "inline"] | None
 
 
-class DeliveryOut(BaseModel):
+class DeliveryOut(Shape):
     """What became of one recipient."""
 
     address: str
@@ -41,7 +41,7 @@ class DeliveryOut(BaseModel):
     updated_at: datetime
 
 
-class Trust(BaseModel):
+class Trust(Shape):
     """How far an inbound message can be trusted."""
 
     known_sender: bool
@@ -49,7 +49,7 @@ class Trust(BaseModel):
     flags: list[str]
 
 
-class MessageOut(BaseModel):
+class MessageOut(Shape):
     """A message of a mailbox."""
 
     model_config = ConfigDict(populate_by_name=True)
@@ -84,7 +84,7 @@ class MessageOut(BaseModel):
     flags: list[str]
 
 
-class HeaderOut(BaseModel):
+class HeaderOut(Shape):
     """A header field as it stands in the message, unfolded and not decoded."""
 
     name: str
@@ -107,7 +107,7 @@ class AcceptedMessage(MessageOut):
     deduplicated: bool
 
 
-class DryRunRecipient(BaseModel):
+class DryRunRecipient(Shape):
     """What would become of one recipient; the reason is why one is set aside."""
 
     address: str
@@ -116,7 +116,7 @@ class DryRunRecipient(BaseModel):
     reason: str | None = None
 
 
-class DryRun(BaseModel):
+class DryRun(Shape):
     """What a send would do; nothing of it has been done."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -142,7 +142,7 @@ class MessagePage(Page):
     data: list[MessageOut]
 
 
-class AttemptOut(BaseModel):
+class AttemptOut(Shape):
     """One conversation with a transport, and how far it got."""
 
     example: ClassVar[dict[str, Any]] = ATTEMPT_SHOWN
@@ -163,7 +163,7 @@ class AttemptPage(Page):
     data: list[AttemptOut]
 
 
-class Hold(BaseModel):
+class Hold(Shape):
     """Why a thread must be kept, until when, and who said so."""
 
     reason: str
@@ -172,7 +172,7 @@ class Hold(BaseModel):
     set_at: datetime
 
 
-class ThreadOut(BaseModel):
+class ThreadOut(Shape):
     """A conversation in one mailbox; its labels are those of its messages."""
 
     example: ClassVar[dict[str, Any]] = THREAD_SHOWN

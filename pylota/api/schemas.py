@@ -2,10 +2,10 @@
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel
+from core.schemas import Shape
 
 
-class Health(BaseModel):
+class Health(Shape):
     """The process answers."""
 
     example: ClassVar[dict[str, Any]] = {"status": "ok"}

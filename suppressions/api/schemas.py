@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from core.forms import Form, PageQuery
-from core.schemas import Page
+from core.schemas import Page, Shape
 from suppressions.statuses import ListDirection, ListKind, SuppressionReason
 
 Note = Annotated[str | None, Field(max_length=500)]
@@ -39,7 +39,7 @@ class SuppressionQuery(PageQuery):
     ] = None
 
 
-class SuppressionOut(BaseModel):
+class SuppressionOut(Shape):
     """A suppression: its address is kept as a keyed hash, and is not shown."""
 
     example: ClassVar[dict[str, Any]] = {
@@ -69,7 +69,7 @@ class ListEntryForm(Form):
     note: Note = None
 
 
-class ListEntryOut(BaseModel):
+class ListEntryOut(Shape):
     """An entry of a send list; block beats allow."""
 
     example: ClassVar[dict[str, Any]] = {
