@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from pydantic import ValidationError
-
-from mailboxes.policy_fields import MOST_RECIPIENTS, PolicyFields
-
 Policy = dict[str, Any]
+
+MOST_RECIPIENTS: Final = 49
+"""No policy goes above this: one provider slot stays free for a journal copy."""
 
 BUILT_IN: Final[Mapping[str, Any]] = {
     "identity_daily_send_cap": 500,
@@ -51,6 +50,10 @@ def effective_policy(*overrides: Mapping[str, Any]) -> Policy:
 
 def check(overrides: Mapping[str, Any]) -> None:
     """Raise ValueError that names the first field which is unknown or out of range."""
+    from pydantic import ValidationError  # every process reads the settings
+
+    from mailboxes.policy_fields import PolicyFields
+
     try:
         PolicyFields.model_validate(overrides)
     except ValidationError as error:

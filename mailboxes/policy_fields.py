@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MOST_RECIPIENTS: Final = 49
-"""No policy goes above this: one provider slot stays free for a journal copy."""
+from mailboxes.policy import MOST_RECIPIENTS
+
 LARGEST_CAP: Final = 10**9
 LONGEST_DAYS: Final = 36_500
 LONGEST_DISCLOSURE: Final = 1_000

@@ -8,7 +8,6 @@ from django.conf import settings
 from mailboxes.statuses import Provider
 from outbound.claims import Claim
 from outbound.transports.base import MailTransport
-from outbound.transports.cloudflare import CloudflareTransport
 from outbound.transports.loopback import LoopbackTransport
 from outbound.transports.simulator import SimulatorTransport
 from outbound.transports.smtp import SmtpTransport
@@ -36,8 +35,10 @@ def smtp() -> SmtpTransport:
     )
 
 
-def cloudflare() -> CloudflareTransport:
-    """Return the transport of the deployment's Cloudflare account."""
+def cloudflare() -> MailTransport:
+    """Return the transport of the deployment's account; httpx is loaded by then."""
+    from outbound.transports.cloudflare import CloudflareTransport
+
     return CloudflareTransport(
         account_id=settings.PM_CF_ACCOUNT_ID,
         token=settings.PM_CF_API_TOKEN,

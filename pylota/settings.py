@@ -240,15 +240,14 @@ INSTALLED_APPS = [
     "mailboxes",
     "core",
     "unfold",
-    "django.contrib.admin",
+    # its pages are found by pylota.urls: no worker has to load them
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
-    "rest_framework",
-    "drf_spectacular",
     "drf_spectacular_sidecar",
 ]
 MIDDLEWARE = [

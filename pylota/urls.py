@@ -88,6 +88,8 @@ v1: list[URLPattern] = [
     path(route, view.as_view(), name=name) for route, view, name in ROUTES
 ]
 
+admin.autodiscover()
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", HealthView.as_view(), name="health"),
     path("openapi.json", OpenApiView.as_view(), name="openapi"),

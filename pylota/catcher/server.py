@@ -15,23 +15,13 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from domains.relay import RelaySettings
 from pylota.catcher.certificates import ensure_certificates
-from pylota.catcher.store import CaughtMail
+from pylota.catcher.store import CaughtMail, caught, folder_of
 
 HOST: Final = "127.0.0.1"
 SIZE_LIMIT: Final = 10 * 2**20
 GRACE_SECONDS: Final = 6.0
 """How long a conversation may still take when the end is asked for."""
 USERNAME, PASSWORD = "catcher", "any-password-will-do"
-
-
-def folder_of(data_dir: Path) -> Path:
-    """Return where the catcher of a data folder keeps what it has."""
-    return data_dir / "catcher"
-
-
-def caught(data_dir: Path) -> CaughtMail:
-    """Return the mails that the catcher of this data folder has caught."""
-    return CaughtMail(folder_of(data_dir) / "mail")
 
 
 class _Handler:

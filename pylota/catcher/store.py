@@ -170,3 +170,13 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def folder_of(data_dir: Path) -> Path:
+    """Return where the catcher of a data folder keeps what it has."""
+    return data_dir / "catcher"
+
+
+def caught(data_dir: Path) -> CaughtMail:
+    """Return the mails that the catcher of this data folder has caught."""
+    return CaughtMail(folder_of(data_dir) / "mail")

@@ -14,8 +14,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from pylota.catcher.server import caught
-from pylota.catcher.store import CaughtMail, Envelope, parts_of
+from pylota.catcher.store import CaughtMail, Envelope, caught, parts_of
 
 LISTED: Final = 100
 _PAGE_POLICY: Final = (

@@ -8,8 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from pylota.catcher.server import caught
-from pylota.catcher.store import CaughtMail
+from pylota.catcher.store import CaughtMail, caught
 
 SCRIPT = "<script>alert(1)</script>"
 

@@ -14,7 +14,7 @@ import pytest
 
 from domains.relay import RelaySettings
 from pylota.catcher.certificates import ensure_certificates
-from pylota.catcher.server import caught
+from pylota.catcher.store import caught
 
 ROOT = Path(__file__).resolve().parents[2]
 

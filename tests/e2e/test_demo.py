@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from pylota.catcher.server import caught
+from pylota.catcher.store import caught
 from tests.support.processes import ROOT, Processes, Running, until
 
 START_SECONDS = 60.0

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from mailboxes.statuses import TenantMode
-from pylota.catcher.server import caught
+from pylota.catcher.store import caught
 from pylota.demo import Demo, DemoFailed, Mailbox, how_to_go_on
 from pylota.deployment import Deployment, catcher_is_wanted
 from pylota.provisioning import Provisioned, provision
