@@ -15,6 +15,7 @@ from lxml.etree import ParserError
 
 from core.hidden import Look, hides_element, look_inside, read_style
 from core.invisible import Invisible
+from core.sanitized import Sanitized
 
 INPUT_LIMIT: Final = 2 * 2**20
 """Characters of HTML that are read; what follows is left out."""
@@ -60,15 +61,6 @@ _BREAKS: Final = re.compile("[\t\n\r]")
 _UNREADABLE: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sanitized:
-    """HTML that is safe to show; whether it hid text, and whether some was left out."""
-
-    html: str
-    has_hidden_text: bool
-    is_truncated: bool = False
 
 
 def sanitize(html: str, *, limit: int = OUTPUT_LIMIT) -> Sanitized:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import Unavailable
-from core.sanitize import Sanitized, sanitize
+from core.sanitized import Sanitized
 
 CPU_SECONDS = 8
 """What one body may cost; by it nothing is decided but whether there is a copy."""
@@ -72,6 +72,8 @@ def _run(page: bytes) -> bytes:
 
 def main() -> None:
     """Be the child: HTML comes in, JSON goes out, and the kernel keeps the limits."""
+    from core.sanitize import sanitize  # its libraries are for the child alone
+
     seconds = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

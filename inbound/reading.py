@@ -6,7 +6,7 @@ HTML is made safe in a process of its own, so this is done before any lock.
 from dataclasses import dataclass
 
 from core.html_text import text_from_html
-from core.sanitize import Sanitized
+from core.sanitized import Sanitized
 from core.sanitizing import TooCostly, sanitize_apart
 from core.text import cut_utf8
 from inbound.parse import ParsedMail

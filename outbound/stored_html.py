@@ -13,7 +13,7 @@ from typing import Final
 
 from core import objects
 from core.ids import is_id
-from core.sanitize import Sanitized
+from core.sanitized import Sanitized
 from core.sanitizing import TooCostly, sanitize_apart
 from mailboxes.models import Message
 from mailboxes.statuses import Direction, Operation

@@ -45,6 +45,12 @@ def _metadata(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _safe_html(value: str | None) -> str | None:
+    from core.sanitize import sanitize  # its libraries are slow to load
+
+    return value and sanitize(value).html
+
+
 Plain = Annotated[
     str,
     Shown("pattern", PLAIN_PATTERN),
@@ -73,10 +79,12 @@ class OwnerInput(Form):
 
 
 class SignatureInput(Form):
-    """What is appended to mail; the HTML is sanitised when it is written."""
+    """What is appended to mail; its HTML is made safe, before any lock is taken."""
 
     text: Annotated[str | None, Field(max_length=SIGNATURE_CHARACTERS)] = None
-    html: Annotated[str | None, Field(max_length=SIGNATURE_CHARACTERS)] = None
+    html: Annotated[
+        str | None, Field(max_length=SIGNATURE_CHARACTERS), AfterValidator(_safe_html)
+    ] = None
 
 
 class SendPolicyInput(Form):

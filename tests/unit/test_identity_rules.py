@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from core.errors import ScopeDenied
+from mailboxes.api.identity_schemas import IdentityPatch
 from mailboxes.identity_rules import changed_columns, check_daily_cap, columns_of
 
 ROW = SimpleNamespace(
@@ -28,7 +29,7 @@ ROW = SimpleNamespace(
         ({"purpose": None}, {"purpose": None}, ["purpose"]),
         ({"owner": None}, {"owner_name": None, "owner_email": None}, ["owner"]),
         (
-            {"signature": {"html": "<b>x</b><script>y</script>"}},
+            {"signature": {"html": "<b>x</b>"}},
             {"signature_text": None, "signature_html": "<b>x</b>"},
             ["signature"],
         ),
@@ -51,6 +52,12 @@ def test_a_field_writes_its_columns_and_null_resets_it(
 
     assert written == columns
     assert changed_columns(given, written, ROW) == changed
+
+
+def test_the_html_of_a_signature_is_safe_once_it_is_read() -> None:
+    read = IdentityPatch.parse({"signature": {"html": "<b>x</b><script>y</script>"}})
+
+    assert read.given()["signature"].html == "<b>x</b>"
 
 
 @pytest.mark.parametrize(
