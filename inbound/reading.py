@@ -5,7 +5,6 @@ HTML is made safe in a process of its own, so this is done before any lock.
 
 from dataclasses import dataclass
 
-from core.html_text import text_from_html
 from core.sanitized import Sanitized
 from core.sanitizing import TooCostly, sanitize_apart
 from core.text import cut_utf8
@@ -37,6 +36,8 @@ def bodies_of(mail: ParsedMail) -> Bodies:
     safe = _sanitized(mail.html)
     whole = mail.text
     if whole is None and mail.html is not None:
+        from core.html_text import text_from_html  # its libraries are slow to load
+
         whole = text_from_html(mail.html)
     text = _cut(whole or "", TEXT_LIMIT)
     said = extracted_text(text)

@@ -1,14 +1,11 @@
-"""Queueing copies for mailboxes of this deployment, and the transaction of each."""
+"""Taking in the copies that are queued: one transaction each."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
 
 from core.clock import database_now
-from core.database import execute
-from core.ids import new_id
 from inbound.arrival import (
     LOOK_AGAIN_AFTER,
     Decision,
@@ -22,9 +19,9 @@ from inbound.filing import file_letter
 from inbound.letter import Letter
 from inbound.models import InboundJob
 from inbound.selectors import destination_of
-from inbound.statuses import JobState, MailSource
+from inbound.statuses import JobState
 from inbound.twins import is_duplicate
-from mailboxes.models import Message, Tenant
+from mailboxes.models import Tenant
 from mailboxes.services import lock_mailbox, raise_alert
 from mailboxes.statuses import TenantMode
 
@@ -32,34 +29,6 @@ RETRY_AFTER = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(hours=1)
 
 log = structlog.get_logger()
-
-
-def queue_copies(
-    message: Message, recipients: Sequence[str], *, due_at: datetime
-) -> None:
-    """Queue a copy of a sent message for each of these recipients, once.
-
-    Joins the caller's transaction, which holds the message. A copy that stands already
-    is not queued again.
-    """
-    execute(
-        "INSERT INTO inbound_jobs (id, tenant_id, source, source_message_id,"
-        " source_key, recipient, message_id, due_at)"
-        " SELECT c.id, %(tenant)s, %(source)s, %(message)s, %(key)s, c.recipient,"
-        " c.message_id, %(due)s FROM unnest(%(ids)s::text[], %(recipients)s::text[],"
-        " %(message_ids)s::text[]) AS c (id, recipient, message_id)"
-        " ON CONFLICT (source_message_id, recipient) DO NOTHING",
-        {
-            "tenant": message.tenant_id,
-            "source": str(MailSource.LOOPBACK),
-            "message": message.public_id,
-            "key": message.raw_key,
-            "due": due_at,
-            "ids": [new_id("job") for _ in recipients],
-            "recipients": list(recipients),
-            "message_ids": [new_id("msg") for _ in recipients],
-        },
-    )
 
 
 def pending_job(job_id: str) -> InboundJob | None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from core.html_text import text_from_html
 from mailboxes.recipients import Party, participants
 from mailboxes.statuses import MessageKind, Operation
 from mailboxes.threading import ThreadHeaders
@@ -111,7 +110,7 @@ class Draft:
             reply_to=answers_to,
             recipients=self.recipients,
             subject=self.subject,
-            bodies=build_bodies(self._said(), to_text=text_from_html),
+            bodies=build_bodies(self._said(), to_text=_text_of),
             in_reply_to=self.named.in_reply_to,
             references=self.named.references,
             headers=self.own_headers() + self.headers,
@@ -160,3 +159,9 @@ class Draft:
 
     def _disclosure_mode(self) -> str:
         return str(self.facts.policy["ai_disclosure"]["mode"])
+
+
+def _text_of(html: str) -> str:
+    from core.html_text import text_from_html  # its libraries are slow to load
+
+    return text_from_html(html)

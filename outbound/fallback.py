@@ -10,11 +10,11 @@ from core.addresses import domain_of, org_domain
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult
 from domains.statuses import ReplyToken
+from mailboxes.keyring_services import current_key
 from mailboxes.models import Message
 from mailboxes.statuses import KeyPurpose
 from mailboxes.thread_tokens import mint_token, with_token
 from outbound.compose import Mailbox
-from outbound.composing import ring_key
 from outbound.rewriting import with_sender
 from outbound.senders import Origin
 from outbound.serializers import Json, person
@@ -84,8 +84,8 @@ def _answers_to(message: Message, origin: Origin) -> str | None:
     """Return the address that brings answers back to the thread."""
     if origin.reply_token != ReplyToken.SUBADDRESS:
         return None
-    kid, key = ring_key(KeyPurpose.THREAD)
+    key = current_key(KeyPurpose.THREAD)
     token = mint_token(
-        message.thread.seq, identity_id=message.identity_id, kid=kid, key=key
+        message.thread.seq, identity_id=message.identity_id, kid=key.kid, key=key.secret
     )
     return with_token(origin.address, token)

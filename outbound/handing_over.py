@@ -10,7 +10,7 @@ from typing import Final
 
 from delivery import inbox
 from delivery.statuses import DeliveryStatus
-from inbound.services import queue_copies
+from inbound.queue import queue_copies
 from mailboxes.models import Message
 from outbound.outcomes import Outcome
 from outbound.transports.loopback import delivered, looped

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Final
 
 from django.db import transaction
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_optional_json
+from core.described import described
 from core.forms import Nothing, PageQuery
 from core.schemas import NO_BODY, refusals
 from core.views import ApiView
@@ -46,7 +47,7 @@ REPEATED: Final = "`idempotency_conflict`, `request_in_progress`"
 class AddressesView(ApiView):
     """The addresses of an identity."""
 
-    @extend_schema(
+    @described(
         operation_id="listAddresses",
         tags=TAGS,
         parameters=PageQuery.parameters(),
@@ -59,7 +60,7 @@ class AddressesView(ApiView):
         found = Address.objects.filter(identity=identity)
         return Response(page_of(found, request, query=query, render=address_json))
 
-    @extend_schema(
+    @described(
         operation_id="addAddress",
         tags=TAGS,
         request=AddressCreate,
@@ -109,7 +110,7 @@ class AddressesView(ApiView):
 class AddressView(ApiView):
     """One address."""
 
-    @extend_schema(
+    @described(
         operation_id="deleteAddress",
         tags=TAGS,
         request=None,
@@ -140,7 +141,7 @@ class AddressView(ApiView):
 class PromoteView(ApiView):
     """Making an address the primary one."""
 
-    @extend_schema(
+    @described(
         operation_id="promoteAddress",
         tags=TAGS,
         request=Promotion,
@@ -182,7 +183,7 @@ class PromoteView(ApiView):
 class RetireView(ApiView):
     """Retiring an address."""
 
-    @extend_schema(
+    @described(
         operation_id="retireAddress",
         tags=TAGS,
         request=Retirement,

@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
 from pydantic import Field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.described import described
 from core.errors import ScopeDenied
 from core.forms import Instant, PageQuery
 from core.schemas import refusals
@@ -55,7 +55,7 @@ class AuditQuery(PageQuery):
 class AuditEventsView(ApiView):
     """The audit log."""
 
-    @extend_schema(
+    @described(
         operation_id="listAuditEvents",
         tags=["audit"],
         parameters=AuditQuery.parameters(),

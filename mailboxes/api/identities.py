@@ -5,12 +5,13 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.addresses import normalize_at
 from core.bodies import read_json, read_optional_json
+from core.described import described
 from core.errors import IdentityNotFound
 from core.fingerprint import fingerprint
 from core.forms import Nothing
@@ -58,7 +59,7 @@ _CHANGED: Final = OpenApiExample(
 class TenantIdentitiesView(ApiView):
     """The identities of one tenant."""
 
-    @extend_schema(
+    @described(
         operation_id="createIdentity",
         tags=TAGS,
         request=IdentityCreate,
@@ -103,7 +104,7 @@ class TenantIdentitiesView(ApiView):
             reach=lambda: tenant_in_reach(tenant_id, caller=caller),
         )
 
-    @extend_schema(
+    @described(
         operation_id="listIdentitiesOfTenant",
         tags=TAGS,
         parameters=IdentityQuery.parameters(),
@@ -119,7 +120,7 @@ class TenantIdentitiesView(ApiView):
 class IdentitiesView(ApiView):
     """The identities of all tenants that the key reaches."""
 
-    @extend_schema(
+    @described(
         operation_id="listIdentities",
         tags=TAGS,
         parameters=IdentityQuery.parameters(),
@@ -133,7 +134,7 @@ class IdentitiesView(ApiView):
 class LookupView(ApiView):
     """Whose an address is."""
 
-    @extend_schema(
+    @described(
         operation_id="lookUpIdentity",
         tags=TAGS,
         parameters=LookupQuery.parameters(),
@@ -163,7 +164,7 @@ class LookupView(ApiView):
 class IdentityView(ApiView):
     """One identity."""
 
-    @extend_schema(
+    @described(
         operation_id="getIdentity",
         tags=TAGS,
         responses={200: IdentityOut, **refusals({404: "`identity_not_found`."})},
@@ -173,7 +174,7 @@ class IdentityView(ApiView):
         identity = identity_in_reach(identity_id, caller=caller_of(request))
         return Response(identity_json(identity))
 
-    @extend_schema(
+    @described(
         operation_id="updateIdentity",
         tags=TAGS,
         request=IdentityPatch,
@@ -210,7 +211,7 @@ class IdentityView(ApiView):
             shown = identity_json(identity)
         return Response(shown)
 
-    @extend_schema(
+    @described(
         operation_id="deleteIdentity",
         tags=TAGS,
         request=None,

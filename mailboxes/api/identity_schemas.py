@@ -79,7 +79,7 @@ class OwnerInput(Form):
 
 
 class SignatureInput(Form):
-    """What is appended to mail; its HTML is made safe, before any lock is taken."""
+    """What is appended to mail; the HTML is sanitised when it is written."""
 
     text: Annotated[str | None, Field(max_length=SIGNATURE_CHARACTERS)] = None
     html: Annotated[

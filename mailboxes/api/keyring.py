@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from drf_spectacular.utils import extend_schema
 from pydantic import Field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.described import described
 from core.errors import RouteNotFound
 from core.forms import Flag, Nothing, Query
 from core.schemas import refusals
@@ -31,7 +31,7 @@ class RotateQuery(Query):
 class RotateSigningKeyView(ApiView):
     """The ring of one purpose."""
 
-    @extend_schema(
+    @described(
         operation_id="rotateSigningKey",
         tags=["platform"],
         request=None,

@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_optional_json
+from core.described import described
 from core.forms import Nothing, PageQuery
 from core.schemas import NO_BODY, refusals
 from core.views import ApiView
@@ -55,7 +56,7 @@ SHOWN_ONCE: Final = OpenApiExample(
 class MeView(ApiView):
     """Shows a key to its holder."""
 
-    @extend_schema(
+    @described(
         operation_id="me",
         responses=Key,
         tags=["keys"],
@@ -70,7 +71,7 @@ class MeView(ApiView):
 class KeysView(ApiView):
     """The keys that the calling one reaches."""
 
-    @extend_schema(
+    @described(
         operation_id="createKey",
         tags=["keys"],
         request=KeyForm,
@@ -100,7 +101,7 @@ class KeysView(ApiView):
 
         return answer_once(request, KeyForm, make)
 
-    @extend_schema(
+    @described(
         operation_id="listKeys",
         tags=["keys"],
         parameters=PageQuery.parameters(),
@@ -116,7 +117,7 @@ class KeysView(ApiView):
 class KeyView(ApiView):
     """One key."""
 
-    @extend_schema(
+    @described(
         operation_id="getKey",
         tags=["keys"],
         responses={200: Key, **refusals({403: WIDER, 404: NOT_THERE})},
@@ -125,7 +126,7 @@ class KeyView(ApiView):
         """Return a key, without its secret."""
         return Response(render_key(key_in_reach(key_id, caller=caller_of(request))))
 
-    @extend_schema(
+    @described(
         operation_id="revokeKey",
         tags=["keys"],
         responses={
@@ -145,7 +146,7 @@ class KeyView(ApiView):
 class RotateKeyView(ApiView):
     """A key's secrets."""
 
-    @extend_schema(
+    @described(
         operation_id="rotateKey",
         tags=["keys"],
         request=RotateForm,

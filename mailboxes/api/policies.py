@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from django.db import transaction
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_json
+from core.described import described
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.api.tenant_schemas import LOWER, PolicyOut, PolicyPatch
@@ -33,7 +33,7 @@ POLICY_REFUSALS: Final = refusals(
 class PolicyView(ApiView):
     """The policy of one tenant."""
 
-    @extend_schema(
+    @described(
         operation_id="getPolicy",
         tags=["tenants"],
         responses={200: PolicyOut, **refusals({404: NO_TENANT})},
@@ -43,7 +43,7 @@ class PolicyView(ApiView):
         tenant = tenant_in_reach(tenant_id, caller=caller_of(request))
         return Response(policy_json(tenant))
 
-    @extend_schema(
+    @described(
         operation_id="changePolicy",
         tags=["tenants"],
         request=PolicyPatch,

@@ -3,12 +3,12 @@
 from functools import partial
 
 from django.db import transaction
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_json
 from core.clock import database_now
+from core.described import described
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.api.once import KEY_HEADER, Answer, answer_once
@@ -35,7 +35,7 @@ from quota.provisioning import open_account
 class TenantsView(ApiView):
     """The tenants of the deployment."""
 
-    @extend_schema(
+    @described(
         operation_id="createTenant",
         tags=["tenants"],
         request=TenantCreate,
@@ -68,7 +68,7 @@ class TenantsView(ApiView):
 
         return answer_once(request, TenantCreate, make)
 
-    @extend_schema(
+    @described(
         operation_id="listTenants",
         tags=["tenants"],
         parameters=TenantQuery.parameters(),
@@ -86,7 +86,7 @@ class TenantsView(ApiView):
 class TenantView(ApiView):
     """One tenant."""
 
-    @extend_schema(
+    @described(
         operation_id="getTenant",
         tags=["tenants"],
         responses={200: TenantOut, **refusals({404: NO_TENANT})},
@@ -96,7 +96,7 @@ class TenantView(ApiView):
         tenant = tenant_in_reach(tenant_id, caller=caller_of(request))
         return Response(tenant_json(tenant, now=database_now()))
 
-    @extend_schema(
+    @described(
         operation_id="changeTenant",
         tags=["tenants"],
         request=TenantPatch,

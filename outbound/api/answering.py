@@ -1,9 +1,10 @@
 """Answering and passing on a message over HTTP."""
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.described import described
 from mailboxes.statuses import Operation
 from outbound.api.sending import SENDING, SendingView
 from outbound.requests import ForwardRequest, ReplyRequest
@@ -15,7 +16,7 @@ PASSED_ON = OpenApiExample("Passed on", value=ForwardRequest.example, request_on
 class ReplyView(SendingView):
     """Answers to one message."""
 
-    @extend_schema(
+    @described(
         operation_id="replyToMessage",
         request=ReplyRequest,
         examples=[ANSWER],
@@ -35,7 +36,7 @@ class ReplyView(SendingView):
 class ReplyAllView(SendingView):
     """Answers to everybody whom one message names."""
 
-    @extend_schema(
+    @described(
         operation_id="replyAllToMessage",
         request=ReplyRequest,
         examples=[ANSWER],
@@ -54,7 +55,7 @@ class ReplyAllView(SendingView):
 class ForwardView(SendingView):
     """Messages that are passed on."""
 
-    @extend_schema(
+    @described(
         operation_id="forwardMessage",
         request=ForwardRequest,
         examples=[PASSED_ON],

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.described import described
 from core.forms import Nothing
 from core.schemas import refusals
 from core.views import ApiView
@@ -45,7 +46,7 @@ TOO_LATE: Final = OpenApiExample(
 class CancelView(ApiView):
     """The end of a message that has not left."""
 
-    @extend_schema(
+    @described(
         operation_id="cancelMessage",
         tags=["messages"],
         request=None,

@@ -4,9 +4,10 @@ from urllib.parse import quote
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework.request import Request
 
+from core.described import described
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
@@ -30,7 +31,7 @@ BYTES = {
 class AttachmentView(ApiView):
     """One file of a message."""
 
-    @extend_schema(
+    @described(
         operation_id="getAttachment",
         tags=["messages"],
         responses={
@@ -49,7 +50,7 @@ class AttachmentView(ApiView):
 class RawView(ApiView):
     """One message as it went over the wire."""
 
-    @extend_schema(
+    @described(
         operation_id="getRawMessage",
         tags=["messages"],
         responses={
@@ -77,7 +78,7 @@ class LinkView(ApiView):
     permission_classes = []
     throttle_classes = []
 
-    @extend_schema(
+    @described(
         operation_id="openLink",
         tags=["messages"],
         auth=[],

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_json
+from core.described import described
 from core.forms import PageQuery
 from core.schemas import refusals
 from core.views import ApiView
@@ -55,7 +55,7 @@ MOVED: Final = ("status", "reason", "deliveries", "provider_message_id")
 class MessagesView(SendingView):
     """The messages of an identity: send one, list them."""
 
-    @extend_schema(
+    @described(
         operation_id="sendMessage",
         request=SendRequest,
         examples=[BOOKING, ACCEPTED, REPLAYED, CONFLICT],
@@ -68,7 +68,7 @@ class MessagesView(SendingView):
         """
         return self.submit(request, identity_id, SendRequest, Operation.SEND)
 
-    @extend_schema(
+    @described(
         operation_id="listMessages",
         tags=["messages"],
         parameters=MessagesQuery.parameters(),
@@ -87,7 +87,7 @@ class MessagesView(SendingView):
 class MessageView(ApiView):
     """One message."""
 
-    @extend_schema(
+    @described(
         operation_id="getMessage",
         tags=["messages"],
         parameters=IncludeQuery.parameters(),
@@ -101,7 +101,7 @@ class MessageView(ApiView):
         more = included(message, IncludeQuery.parse(request.query_params))
         return Response({**message_json(message), **more})
 
-    @extend_schema(
+    @described(
         operation_id="updateMessage",
         tags=["messages"],
         request=MessageChanges,
@@ -126,7 +126,7 @@ class MessageView(ApiView):
 class ResolveView(ApiView):
     """The answer to an uncertain send."""
 
-    @extend_schema(
+    @described(
         operation_id="resolveMessage",
         tags=["messages"],
         request=Resolution,
@@ -174,7 +174,7 @@ class ResolveView(ApiView):
 class AttemptsView(ApiView):
     """The transport attempts of one message."""
 
-    @extend_schema(
+    @described(
         operation_id="listAttempts",
         tags=["messages"],
         parameters=PageQuery.parameters(),

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_json
 from core.clock import elapsed_clock
+from core.described import described
 from core.errors import Unavailable
 from core.schemas import refusals
 from core.views import ApiView
@@ -51,7 +51,7 @@ def _rendering(query: ThreadQuery) -> Callable[[Message], Json]:
 class ThreadsView(ApiView):
     """The threads of an identity."""
 
-    @extend_schema(
+    @described(
         operation_id="listThreads",
         tags=["threads"],
         parameters=ThreadsQuery.parameters(),
@@ -70,7 +70,7 @@ class ThreadsView(ApiView):
 class ThreadView(ApiView):
     """One thread."""
 
-    @extend_schema(
+    @described(
         operation_id="getThread",
         tags=["threads"],
         parameters=ThreadQuery.parameters(),
@@ -97,7 +97,7 @@ class ThreadView(ApiView):
         rest = {"messages": page["data"], "next_cursor": page["next_cursor"]}
         return Response({**thread_json(thread), **rest})
 
-    @extend_schema(
+    @described(
         operation_id="updateThread",
         tags=["threads"],
         request=ThreadChanges,

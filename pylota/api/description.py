@@ -4,9 +4,11 @@ import re
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 
+from core.described import KEPT
 from core.schemas import Error, example_of
 from pylota.api.answer_headers import headers_of
 from pylota.api.path_parts import PATH_PARTS
@@ -39,6 +41,18 @@ WITH_BODY = {
     "411": "`length_required`: send Content-Length.",
     "413": "`payload_too_large`: the body is over 7 MiB.",
 }
+
+
+class Generator(SchemaGenerator):
+    """Finds what each call keeps of itself for its description."""
+
+    def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
+        """Return the view of a call, described as ``core.described`` kept it."""
+        call = getattr(callback.cls, method.lower())
+        if (what := vars(call).pop(KEPT, None)) is not None:
+            setattr(callback.cls, method.lower(), extend_schema(**what)(call))
+        made: Any = super()  # untyped
+        return made.create_view(callback, method, request)
 
 
 class KeyScheme(OpenApiAuthenticationExtension):

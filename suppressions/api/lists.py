@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_optional_json
+from core.described import described
 from core.errors import RouteNotFound
 from core.forms import Nothing, PageQuery
 from core.schemas import refusals
@@ -40,7 +41,7 @@ NOT_THERE: Final = f"`list_entry_not_found`. {NO_TENANT}"
 class SendListView(ApiView):
     """One of the four lists of a tenant."""
 
-    @extend_schema(
+    @described(
         operation_id="getSendList",
         tags=["lists"],
         parameters=PageQuery.parameters(),
@@ -58,7 +59,7 @@ class SendListView(ApiView):
 class SendListEntryView(ApiView):
     """One entry of a list."""
 
-    @extend_schema(
+    @described(
         operation_id="getSendListEntry",
         tags=["lists"],
         responses={200: ListEntryOut, **refusals({400: NO_ENTRY, 404: NOT_THERE})},
@@ -70,7 +71,7 @@ class SendListEntryView(ApiView):
         found = _send_list(request, tenant_id, direction, kind)
         return Response(render_entry(find_entry(found, entry_form(entry))))
 
-    @extend_schema(
+    @described(
         operation_id="putSendListEntry",
         tags=["lists"],
         request=ListEntryForm,
@@ -93,7 +94,7 @@ class SendListEntryView(ApiView):
         )
         return Response(render_entry(row))
 
-    @extend_schema(
+    @described(
         operation_id="deleteSendListEntry",
         tags=["lists"],
         responses={204: None, **refusals({400: NO_ENTRY, 404: NOT_THERE})},

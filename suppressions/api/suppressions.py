@@ -2,13 +2,14 @@
 
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.addresses import normalize_at
 from core.bodies import read_optional_json
 from core.clock import database_now
+from core.described import described
 from core.hashing import address_hash
 from core.schemas import refusals
 from core.views import ApiView
@@ -40,7 +41,7 @@ ASKED: Final = OpenApiExample(
 class SuppressionsView(ApiView):
     """The addresses that a tenant must not write to."""
 
-    @extend_schema(
+    @described(
         operation_id="createSuppression",
         tags=["suppressions"],
         request=SuppressionForm,
@@ -77,7 +78,7 @@ class SuppressionsView(ApiView):
 
         return answer_once(request, SuppressionForm, make)
 
-    @extend_schema(
+    @described(
         operation_id="listSuppressions",
         tags=["suppressions"],
         parameters=SuppressionQuery.parameters(),
@@ -99,7 +100,7 @@ class SuppressionsView(ApiView):
 class SuppressionView(ApiView):
     """One address that a tenant must not write to."""
 
-    @extend_schema(
+    @described(
         operation_id="deleteSuppression",
         tags=["suppressions"],
         request=LiftForm,

@@ -14,7 +14,7 @@ from core.sanitizing import TooCostly
 from delivery.models import ProviderEvent
 from inbound import reading, receive, tasks
 from inbound.models import InboundJob
-from inbound.services import queue_copies
+from inbound.queue import queue_copies
 from mailboxes.models import (
     Address,
     Alert,

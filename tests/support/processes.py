@@ -105,6 +105,9 @@ class Running:
         return time.monotonic() - started
 
 
+NOT_INHERITED = ("PM_", "CELERY", "DJANGO", "PYTEST", "PYTHONDONTWRITEBYTECODE")
+
+
 @dataclass
 class Processes:
     """Starts processes against the test database, and ends them all."""
@@ -113,11 +116,15 @@ class Processes:
     started: list[Running] = field(default_factory=list)
 
     def environment(self, given: Mapping[str, object]) -> dict[str, str]:
-        """Return the environment of a child: this run's, with what a test changes."""
+        """Return the environment of a child: this run's, with what a test changes.
+
+        Bytecode is kept, as on a machine where nobody says otherwise: a second start
+        compiles nothing.
+        """
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("PM_", "CELERY", "DJANGO", "PYTEST"))
+            if not name.startswith(NOT_INHERITED)
         }
         return {
             **inherited,
