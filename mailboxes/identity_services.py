@@ -23,12 +23,14 @@ from mailboxes.errors import (
 from mailboxes.identity_rules import NewIdentity, changed_columns, columns_of
 from mailboxes.models import ApiKey, Identity, Mailbox, Tenant
 from mailboxes.services import (
+    ABUSE_ALERT,
     NewEvent,
     audit,
     lock_identity,
     lock_mailbox,
     pause_identity,
     publish,
+    resolve_alert,
 )
 from mailboxes.shown import identity_json
 from mailboxes.statuses import (
@@ -182,6 +184,7 @@ def _resume(
     Identity.objects.filter(id=identity.id).update(
         status=IdentityStatus.ACTIVE, pause_reason=None, updated_at=now
     )
+    resolve_alert(ABUSE_ALERT, subject=identity.id)
     _tell("resumed", identity, now=now, identity_id=identity.id)
     _audit("identity.resume", identity, actor_key_id, reason=reason)
 
@@ -204,6 +207,7 @@ def delete_identity(identity_id: str, *, actor_key_id: str | None = None) -> boo
     ):
         return False
     identity = Identity.objects.get(id=identity_id)
+    resolve_alert(ABUSE_ALERT, subject=identity.id)
     Mailbox.objects.filter(identity=identity).update(is_closed=True)
     bury_addresses(identity)
     ApiKey.objects.filter(identity=identity, revoked_at=None).update(
