@@ -184,7 +184,8 @@ def _resume(
     Identity.objects.filter(id=identity.id).update(
         status=IdentityStatus.ACTIVE, pause_reason=None, updated_at=now
     )
-    resolve_alert(ABUSE_ALERT, subject=identity.id)
+    if reason == PauseReason.ABUSE_THRESHOLD:
+        resolve_alert(ABUSE_ALERT, subject=identity.id)
     _tell("resumed", identity, now=now, identity_id=identity.id)
     _audit("identity.resume", identity, actor_key_id, reason=reason)
 
@@ -207,7 +208,6 @@ def delete_identity(identity_id: str, *, actor_key_id: str | None = None) -> boo
     ):
         return False
     identity = Identity.objects.get(id=identity_id)
-    resolve_alert(ABUSE_ALERT, subject=identity.id)
     Mailbox.objects.filter(identity=identity).update(is_closed=True)
     bury_addresses(identity)
     ApiKey.objects.filter(identity=identity, revoked_at=None).update(
@@ -220,6 +220,7 @@ def delete_identity(identity_id: str, *, actor_key_id: str | None = None) -> boo
 
 def note_deleted(identity: Identity, *, now: datetime) -> None:
     """Tell that an identity has ended; joins the caller's transaction."""
+    resolve_alert(ABUSE_ALERT, subject=identity.id)
     _tell_update(identity, ["status"], now=now)
     _audit("identity.deleted", identity, None)
 

@@ -1,5 +1,6 @@
 """Outcomes of an identity's mail: counted once each, and too many bad ones pause it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from delivery.events import DeliveryEvent
 from delivery.models import ProviderEvent
 from delivery.services import apply_event
 from delivery.statuses import DeliveryKind, EventSource
+from mailboxes.deletions import finish_deletions
 from mailboxes.identity_services import delete_identity, update_identity
 from mailboxes.models import Alert, AuditRow, Event, Identity, Message
 from mailboxes.services import pause_identity
@@ -291,16 +293,22 @@ def test_what_led_to_a_pause_leads_to_no_second_one(identity: Identity) -> None:
     assert [e.payload["data"]["metrics"]["bounces"] for e in told] == [11, 11]
 
 
-def test_a_resume_closes_the_alert_and_so_does_a_deletion(identity: Identity) -> None:
-    for end in (lift, lambda identity: delete_identity(identity.id)):
-        RecentOutcome.objects.all().delete()
-        has_had(identity, *[COMPLAINT] * 3)
-        assert gets(identity, COMPLAINT)
-        assert Alert.objects.filter(resolved_at=None).count() == 1
+def deleted(identity: Identity) -> None:
+    delete_identity(identity.id)
+    finish_deletions()
 
-        end(identity)
 
-        assert not Alert.objects.filter(resolved_at=None).exists()
+@pytest.mark.parametrize("end", [lift, deleted])
+def test_a_resume_closes_the_alert_and_so_does_the_identitys_end(
+    identity: Identity, end: Callable[[Identity], None]
+) -> None:
+    has_had(identity, *[COMPLAINT] * 3)
+    assert gets(identity, COMPLAINT)
+    assert Alert.objects.filter(resolved_at=None).count() == 1
+
+    end(identity)
+
+    assert not Alert.objects.filter(resolved_at=None).exists()
 
 
 # --- from the events of providers ----------------------------------------------------
