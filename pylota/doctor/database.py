@@ -7,6 +7,7 @@ from core.database import fetch_one
 from core.sealing import SealBroken
 from domains.models import Domain
 from domains.services import relay_of
+from mailboxes.keyring_services import open_all_keys
 from pylota import checks
 from pylota.doctor.findings import Found, fail, number_of, ok
 
@@ -70,15 +71,19 @@ def migrations() -> Found:
 
 def credentials() -> Found:
     """Open what is sealed in the database with the keys that are set."""
+    then = "set PM_MASTER_KEY or PM_MASTER_KEY_B to the key that sealed it"
+    try:
+        signing = number_of(open_all_keys(), "signing key")
+    except SealBroken:
+        return fail("the keys that sign tokens and links cannot be read", then=then)
     sealed = Domain.objects.exclude(smtp_sealed=None).order_by("id")[:MOST_SEALED]
-    broken = [domain.id for domain in sealed if not _opens(domain)]
-    if broken:
+    if broken := [domain.id for domain in sealed if not _opens(domain)]:
         return fail(
             f"the relay of {number_of(len(broken), 'domain')} cannot be read,"
             f" {broken[0]} first",
-            then="set PM_MASTER_KEY or PM_MASTER_KEY_B to the key that sealed it",
+            then=then,
         )
-    return ok(f"{number_of(len(sealed), 'relay')} readable")
+    return ok(f"{signing} and {number_of(len(sealed), 'relay')} readable")
 
 
 def _opens(domain: Domain) -> bool:

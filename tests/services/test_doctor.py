@@ -19,9 +19,10 @@ from delivery.events import DeliveryEvent
 from delivery.models import OutboundState, ProviderEvent
 from delivery.statuses import DeliveryKind, EventSource
 from domains.models import Domain
+from mailboxes.keyring_services import rotate_key
 from mailboxes.models import Address
 from mailboxes.services import raise_alert
-from mailboxes.statuses import Provider, Severity
+from mailboxes.statuses import KeyPurpose, Provider, Severity
 from outbound import claims, dispatch
 from outbound.models import Breaker
 from outbound.transports.base import UncertainReason, Unknown
@@ -294,6 +295,15 @@ def test_a_relay_sealed_with_another_key_fails(address: Address) -> None:
     )
 
     assert_red(database.credentials(), "1 domain", broken.id)
+
+
+def test_signing_keys_sealed_with_another_key_fail(settings: Settings) -> None:
+    rotate_key(KeyPurpose.THREAD)
+    assert database.credentials().detail.startswith("1 signing key")
+
+    settings.PM_MASTER_KEY = bytes(range(32))
+
+    assert_red(database.credentials(), "sign tokens")
 
 
 def test_a_store_that_cannot_be_written_fails(
