@@ -115,7 +115,7 @@ def test_a_pause_for_abuse_meets_those_of_people_without_a_deadlock(
     identity = sent[0].identity
     reasons = set()
 
-    for n in range(25):
+    for n in range(15):
         due = one_short_of(DeliveryKind.COMPLAINED, sent, n)
 
         got = racers.at_once(

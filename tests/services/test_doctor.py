@@ -376,8 +376,8 @@ def test_providers_that_are_set_up_are_well(settings: Settings) -> None:
 def test_a_provider_without_a_way_back_for_its_events_fails(
     settings: Settings, transport: str, given: dict[str, str], missing: str
 ) -> None:
-    settings.PM_SES_CONFIGURATION_SET = "pylota-mail"
-    for name, value in {**given, missing: ""}.items():
+    ways_back = ("PM_SES_CONFIGURATION_SET", "PM_SES_SNS_TOPIC_ARN", "PM_CF_QUEUE_ID")
+    for name, value in {**dict.fromkeys(ways_back, "x"), **given, missing: ""}.items():
         setattr(settings, name, value)
 
     found = getattr(surroundings, transport)()
