@@ -14,9 +14,9 @@ from functools import cache
 import httpcore
 import httpx
 
+from core.deadline import Deadline
+from core.http_answer import Answer
 from core.network import connect
-from outbound.transports.deadline import Deadline
-from outbound.transports.told import Answer
 
 LONGEST_ANSWER = 1_048_576
 """Octets of an answer's body; who says more has not answered."""
