@@ -315,6 +315,10 @@ class SnsHost(ThreadingHTTPServer):
         )
         self.pem = pem
         self.ends = threading.Event()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget everything: a test begins."""
         self.acts: deque[Act] = deque()
         self.paths: list[str] = []
         self.connections = 0
