@@ -28,5 +28,3 @@ class SnsPosted(Shape):
     Signature: str
     SigningCertURL: str
     Subject: str | None = None
-    SubscribeURL: str | None = None
-    Token: str | None = None
