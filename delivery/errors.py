@@ -8,7 +8,7 @@ class InvalidSignature(PylotaError):
 
     code = "invalid_signature"
     status = 403
-    fix = "Nothing: only the provider that is configured can post here."
+    fix = "Leave this route to the provider, whose topic this deployment names."
 
 
 class NotUncertain(PylotaError):
