@@ -6,7 +6,7 @@ import structlog
 from celery import shared_task
 from django.db import Error
 
-from delivery import feedback, services
+from delivery import feedback, received, services
 
 
 @shared_task(name="delivery.apply_event")
@@ -26,3 +26,9 @@ def apply_event(inbox_id: str) -> None:
 def check_feedback() -> None:
     """Alert of domains whose provider says nothing of what was sent."""
     feedback.check_feedback()
+
+
+@shared_task(name="delivery.purge_bodies")
+def purge_bodies() -> None:
+    """Forget what providers posted 30 days ago."""
+    received.purge_bodies()

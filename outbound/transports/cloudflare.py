@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, urlencode
 
+from core.deadline import Deadline
+from core.http_answer import Answer
+from core.http_once import NoAnswer, ask
 from outbound.transports.base import (
     OutgoingMessage,
     RecipientSuppressed,
@@ -19,9 +22,7 @@ from outbound.transports.base import (
 )
 from outbound.transports.cloudflare_answers import page_of, result_of
 from outbound.transports.cloudflare_body import body_of
-from outbound.transports.deadline import Deadline
-from outbound.transports.http_once import NoAnswer, ask
-from outbound.transports.told import Answer, starred
+from outbound.transports.told import starred
 
 MOST_PAGES = 20
 """Pages of the suppression list that are read for one recipient."""

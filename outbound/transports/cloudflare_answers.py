@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.http_answer import Answer
 from outbound.transports.base import (
     Accepted,
     RecipientSuppressed,
@@ -21,7 +22,7 @@ from outbound.transports.base import (
     UncertainReason,
     Unknown,
 )
-from outbound.transports.told import Answer, starred
+from outbound.transports.told import starred
 
 PAUSED_ALERT: Final = "cloudflare_sending_paused"
 QUOTA_ALERT: Final = "provider_quota"

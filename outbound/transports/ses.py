@@ -9,6 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from core.deadline import Deadline
+from core.http_once import NoAnswer
 from outbound.transports.base import (
     ClaimLost,
     OutgoingMessage,
@@ -16,8 +18,6 @@ from outbound.transports.base import (
     UncertainReason,
     Unknown,
 )
-from outbound.transports.deadline import Deadline
-from outbound.transports.http_once import NoAnswer
 from outbound.transports.ses_answers import accepted, refused
 from outbound.transports.ses_client import SesAccount, client_of, ending_at
 from outbound.transports.told import starred

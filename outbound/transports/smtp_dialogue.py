@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 
+from core.deadline import Deadline
 from core.network import HostRefused, LookupFailed, connect
 from core.points import reach
 from outbound.transports.base import (
@@ -20,7 +21,6 @@ from outbound.transports.base import (
     Rejected,
     RejectReason,
 )
-from outbound.transports.deadline import Deadline
 from outbound.transports.smtp_session import Session
 from outbound.transports.smtp_wire import (
     Reply,

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
+from core.deadline import Deadline
 from core.elapsed import elapsed_clock
-from outbound.transports.deadline import Deadline
 from outbound.transports.smtp_wire import Reply, in_base64, reply_text
 
 REPLY_LINE = re.compile(rb"([2-5][0-9][0-9])(?:([ -])([^\r\n]*))?\r?\n")

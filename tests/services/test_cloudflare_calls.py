@@ -8,18 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from core import elapsed, points
+from core import elapsed, http_once, points
 from core.clock import database_now
+from core.deadline import Deadline
+from core.http_answer import Answer
 from delivery.models import Attempt, OutboundState, ProviderEvent
 from delivery.services import apply_event, resolve
 from mailboxes.models import Alert, Message
 from mailboxes.statuses import MessageKind, TenantMode
 from outbound import claims, deliver
 from outbound.alarms import sweep_claims
-from outbound.transports import http_once
 from outbound.transports.base import Accepted
-from outbound.transports.deadline import Deadline
-from outbound.transports.told import Answer
 from suppressions.models import Suppression
 from tests.services.conftest import assert_units_add_up, events_of, statuses
 from tests.support.certificates import authority, bad_context, good_context
