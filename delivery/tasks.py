@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import structlog
 from celery import shared_task
+from django.conf import settings
 from django.db import Error
 
 from delivery import services
@@ -20,3 +21,12 @@ def apply_event(inbox_id: str) -> None:
         )
         with suppress(Error):  # the database is away: it is due again in any case
             services.put_off_failed(inbox_id)
+
+
+@shared_task(name="delivery.pull_cloudflare_events")
+def pull_cloudflare_events() -> None:
+    """Bring Cloudflare's delivery events into the inbox, where a queue is set."""
+    if settings.PM_CF_QUEUE_ID:
+        from delivery import cloudflare_pull  # and with it httpx, which takes its time
+
+        cloudflare_pull.pull_events()

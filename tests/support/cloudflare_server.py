@@ -178,7 +178,7 @@ class CloudflareServer:
                 return
             method, target, headers = _parsed(head)
             with self._lock:
-                step = self._step(method)
+                step = self._step(method, target)
             if step == "reset":
                 _reset(sock)
                 return
@@ -193,7 +193,7 @@ class CloudflareServer:
             self.before(seen)
             self._meet(sock, seen, step)
 
-    def _step(self, method: str) -> Step:
+    def _step(self, method: str, target: str) -> Step:
         if method == "GET":
             return self.lookup or self._list
         return self.steps.pop(0) if self.steps else self._take
