@@ -18,7 +18,13 @@ from core.errors import AddressInvalid, AddressUnsupported
 from delivery.events import DeliveryEvent
 from delivery.statuses import DeliveryKind, EventSource
 
-PREFIX: Final = "cf.email.sending.message."
+KINDS: Final = {
+    f"cf.email.sending.message.{kind}": kind
+    for kind in (
+        *(DeliveryKind.DELIVERED, DeliveryKind.DEFERRED, DeliveryKind.BOUNCED),
+        *(DeliveryKind.FAILED, DeliveryKind.REJECTED, DeliveryKind.COMPLAINED),
+    )
+}
 LONGEST_RESPONSE: Final = 512
 LONGEST_CODE: Final = 16
 OLDEST: Final = timedelta(days=366)
@@ -51,7 +57,9 @@ def event_of(
     """
     try:
         said = _decoded(body)
-        if (kind := _kind(said.get("type"))) is None:
+        if not isinstance(event_type := said.get("type"), str):
+            raise _Unreadable
+        if (kind := KINDS.get(event_type)) is None:
             return NoEvent.UNKNOWN_TYPE
         payload = _part(said, "payload")
         recipient = _address(payload.get("recipient"))
@@ -104,14 +112,6 @@ def _response(payload: Mapping[str, Any]) -> str | None:
     )
     said = next(filter(None, map(_text, words)), "")
     return said[:LONGEST_RESPONSE] or None
-
-
-def _kind(event_type: object) -> DeliveryKind | None:
-    if not isinstance(event_type, str):
-        raise _Unreadable
-    word = event_type.removeprefix(PREFIX)
-    is_known = word != event_type and word in DeliveryKind.values
-    return DeliveryKind(word) if is_known else None
 
 
 def _is_journal(recipient: str, platform_domain: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection, connections
 
 from core import points
 from core.clock import database_now
@@ -312,16 +313,19 @@ def test_a_turn_ends_after_so_long(
 def test_a_turn_that_was_lost_leases_no_more(server: QueueServer) -> None:
     # Given a worker that stood still until its turn was another's
     put(server, *(f"{n:03}" for n in range(230)))
-    points.planted["cloudflare_pull.stored"] = lambda: EventPull.objects.update(
-        token="00000000-0000-0000-0000-000000000000"
-    )
+    other = "00000000-0000-0000-0000-000000000000"
+
+    def take_over() -> None:
+        EventPull.objects.update(token=other)
+
+    points.planted["cloudflare_pull.stored"] = take_over
 
     pull()
 
     # Then it stores and acknowledges what it holds, and leaves the other's turn alone
     assert (len(stored()), len(server.pulls), len(server.acks)) == (100, 1, 1)
     row = EventPull.objects.get()
-    assert row.token is not None
+    assert (str(row.token), row.failures) == (other, 0)
     assert row.due_at > database_now()
 
 
@@ -448,25 +452,29 @@ def test_a_queue_that_forgets_nothing_is_a_failure(server: QueueServer) -> None:
 
 
 def test_a_database_that_refuses_a_batch_lets_the_queue_keep_it(
-    server: QueueServer, later: Later, monkeypatch: pytest.MonkeyPatch
+    server: QueueServer, later: Later
 ) -> None:
-    # Given a batch that another code than this could not store
-    def broken(*args: object, **options: object) -> None:
-        raise RuntimeError("planted")
+    # Given a table that takes no row of this event
+    names = put(server, "one", "two")
+    alter = "ALTER TABLE provider_events {} CONSTRAINT planted"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{alter.format('ADD')} CHECK (event_id <> 'two') NOT VALID")
 
-    names = put(server, "one")
-    with monkeypatch.context() as patched:
-        patched.setattr(cloudflare_pull.inbox, "store", broken)
-        pull()
+    pull()
 
+    # Then none of the batch was stored, and none acknowledged
     assert stored() == []
-    assert (len(server.queue.waiting), len(server.acks)) == (1, 0)
+    assert (len(server.queue.waiting), len(server.acks)) == (2, 0)
     assert EventPull.objects.get().failures == 1
 
+    # And when the table is well, all of it is taken
+    with connection.cursor() as cursor:
+        cursor.execute(alter.format("DROP"))
     server.pass_time(LEASE_SECONDS)
     later(15)
     pull()
     assert stored() == names
+    assert server.queue.waiting == {}
 
 
 # --- back-off and alert --------------------------------------------------------------
@@ -639,7 +647,5 @@ def test_of_two_pulls_at_once_one_asks_the_api(server: QueueServer) -> None:
 
 
 def _pull_and_leave() -> None:
-    from django.db import connections
-
     pull()
     connections.close_all()

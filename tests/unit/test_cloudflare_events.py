@@ -11,7 +11,6 @@ import pytest
 
 from delivery.cloudflare_events import NoEvent, event_of
 from delivery.events import DeliveryEvent
-from delivery.statuses import DeliveryKind
 from tests.support.cloudflare_queue import KINDS, hostile, said
 
 NOW = datetime.now(UTC) + timedelta(seconds=60)
@@ -39,8 +38,8 @@ def event(kind: str, **changes: object) -> DeliveryEvent:
 # --- the six types -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", list(DeliveryKind))
-def test_each_type_is_an_event_of_its_kind(kind: DeliveryKind) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_type_is_an_event_of_its_kind(kind: str) -> None:
     body = said(kind)
 
     found = read(in_base64(body))
@@ -77,10 +76,6 @@ def test_each_type_keeps_the_words_that_it_has(
 
     assert (found.smtp_code, found.enhanced_code) == codes
     assert found.smtp_response == response
-
-
-def test_the_examples_are_of_all_types() -> None:
-    assert set(KINDS) == set(DeliveryKind.values)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +188,8 @@ def test_an_instant_that_cannot_be_right_is_when_it_came(stamp: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["opened", "", "Delivered", "delivered ", "delivered.v2", "\x00"]
+    "kind",
+    ["opened", "sent", "queued", "", "Delivered", "delivered ", "delivered.v2", "\x00"],
 )
 def test_a_type_that_is_not_known_is_said_to_be(kind: str) -> None:
     assert read(in_base64(said(kind))) is NoEvent.UNKNOWN_TYPE
