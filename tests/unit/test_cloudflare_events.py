@@ -13,8 +13,8 @@ from delivery.cloudflare_events import NoEvent, event_of
 from delivery.events import DeliveryEvent
 from tests.support.cloudflare_queue import KINDS, hostile, said
 
-NOW = datetime.now(UTC) + timedelta(seconds=60)
-CAME = NOW - timedelta(seconds=30)
+NOW = datetime.now(UTC) + timedelta(days=1)
+CAME = NOW - timedelta(hours=1)
 
 
 def read(
