@@ -12,3 +12,8 @@ DELIVERY_UNKNOWN_TYPE: Final = Counter(
     "delivery_unknown_type_total",
     "Provider events of a type that is not known here, acknowledged unread.",
 )
+SES_SNS_REJECTED: Final = Counter(
+    "ses_sns_rejected_total",
+    "Messages posted to the hooks of SES that SNS has not signed for us.",
+    ["reason"],
+)

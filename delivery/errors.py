@@ -3,6 +3,14 @@
 from core.errors import PylotaError
 
 
+class InvalidSignature(PylotaError):
+    """What was posted to a hook is not what its provider signed for us."""
+
+    code = "invalid_signature"
+    status = 403
+    fix = "Nothing: only the provider that is configured can post here."
+
+
 class NotUncertain(PylotaError):
     """No recipient of the message is uncertain, so there is nothing to settle."""
 

@@ -247,3 +247,26 @@ class EventPull(models.Model):
 
     def __str__(self) -> str:
         return self.source
+
+
+class ReceivedBody(models.Model):
+    """What a provider posted, sealed as it came; kept for 30 days."""
+
+    source = models.TextField(choices=EventSource)
+    posted_id = models.TextField()
+    sealed = models.TextField()
+    received_at = created_at()
+
+    class Meta:
+        db_table = "received_bodies"
+        verbose_name_plural = "received bodies"
+        constraints = [
+            choice_check("received_bodies", "source", EventSource),
+            models.UniqueConstraint(
+                fields=["source", "posted_id"], name="received_bodies_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["received_at"], name="received_bodies_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.posted_id}"

@@ -17,6 +17,7 @@ from delivery.changes import (
 )
 from delivery.errors import NotUncertain
 from delivery.events import DeliveryEvent
+from delivery.message_ids import learn_message_id
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
 from mailboxes.models import Message
@@ -72,6 +73,8 @@ def apply_event(inbox_id: str) -> InboxState | None:
 def _apply(
     message: Message, event: DeliveryEvent, *, evidence: Evidence | None, now: datetime
 ) -> InboxState:
+    if event.kind == DeliveryKind.SENT:
+        return learn_message_id(message, event)
     delivery = message.deliveries.filter(address=event.recipient).first()
     if delivery is None or event.event_id in delivery.provider_event_ids:
         return InboxState.DUPLICATE
@@ -126,6 +129,8 @@ def _change(event: DeliveryEvent, status: DeliveryStatus) -> DeliveryChange:
 
 def _to_suppress(event: DeliveryEvent) -> list[NewSuppression]:
     match event.kind, event.hard:
+        case DeliveryKind.BOUNCED, True if event.by_provider_list:
+            reason = SuppressionReason.PROVIDER
         case DeliveryKind.BOUNCED, True:
             reason = SuppressionReason.HARD_BOUNCE
         case DeliveryKind.COMPLAINED, _:

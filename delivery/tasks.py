@@ -7,7 +7,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import Error
 
-from delivery import services
+from delivery import received, services
 
 
 @shared_task(name="delivery.apply_event")
@@ -30,3 +30,9 @@ def pull_cloudflare_events() -> None:
         from delivery import cloudflare_pull  # and with it httpx, which takes its time
 
         cloudflare_pull.pull_events()
+
+
+@shared_task(name="delivery.purge_bodies")
+def purge_bodies() -> None:
+    """Forget what providers posted 30 days ago."""
+    received.purge_bodies()

@@ -146,6 +146,13 @@ PM_SES_ENDPOINT_URL = env.checked(
     ),
 )
 
+# --- what SES says of deliveries, by SNS ---------------------------------------------
+
+PM_SES_SNS_TOPIC_ARN = env.checked(
+    "PM_SES_SNS_TOPIC_ARN", "", check=partial(env.topic_arn, region=PM_SES_REGION)
+)
+PM_SNS_CERT_DIR = env.checked("PM_SNS_CERT_DIR", "", check=env.readable_folder)
+
 # --- processes -----------------------------------------------------------------------
 
 PM_WEB_WORKERS = env.integer("PM_WEB_WORKERS", 1, least=1)
@@ -326,6 +333,7 @@ SPECTACULAR_SETTINGS = {
         {"name": "tenants", "description": "Customers, and what each may do."},
         {"name": "audit", "description": "Who did what, and when."},
         {"name": "platform", "description": "For the operator of the deployment."},
+        {"name": "hooks", "description": "For providers, which sign what they post."},
         {"name": "service", "description": "Of this process."},
     ],
 }

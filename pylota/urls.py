@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from rest_framework.views import APIView
 
+from delivery.api.ses_hook import SesHookView
 from mailboxes.api.addresses import (
     AddressesView,
     AddressView,
@@ -95,6 +96,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("openapi.json", OpenApiView.as_view(), name="openapi"),
     path("docs", reference, name="reference"),
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
+    path("hooks/ses", SesHookView.as_view(), name="ses-hook"),  # SNS signs
     path("v1/", include(v1)),
     path("admin/", admin.site.urls),
     path("", include("pylota.front")),

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('delivery', '0003_remember_how_a_message_was_composed'),
+        ('delivery', '0004_keep_what_providers_posted'),
     ]
 
     operations = [

@@ -95,7 +95,7 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
 }
 """Every call of ``/v1`` by its route's name and verb."""
 
-PUBLIC: Final = frozenset({"health", "openapi", "reference", "link"})
+PUBLIC: Final = frozenset({"health", "openapi", "reference", "link", "ses-hook"})
 """Routes that need no key."""
 
 

@@ -109,6 +109,8 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("PM_SES_REGION", "hush"),
         ("PM_SES_ACCESS_KEY_ID", "hu sh"),
         ("PM_SES_SECRET_ACCESS_KEY", "hush\thush"),
+        ("PM_SES_SNS_TOPIC_ARN", "hush"),
+        ("PM_SNS_CERT_DIR", "/nowhere/hush"),
         ("PM_SES_ENDPOINT_URL", "http://hush.example.com"),
         ("PM_CF_ACCOUNT_ID", "../zones"),
         ("PM_CF_API_TOKEN", "hush hush"),
