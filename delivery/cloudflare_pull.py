@@ -18,7 +18,7 @@ from core.clock import database_now
 from core.deadline import Deadline
 from core.metrics import DELIVERY_UNKNOWN_TYPE
 from core.points import reach
-from delivery import inbox, turns
+from delivery import inbox, received, turns
 from delivery.cloudflare_events import NoEvent, event_of
 from delivery.cloudflare_queue import BATCH, CloudflareQueue, Leased, QueueFailed
 from delivery.events import DeliveryEvent
@@ -95,19 +95,23 @@ def _keep(leased: Sequence[Leased]) -> None:
     now = database_now()
     read = [(message, _read(message, now=now)) for message in leased]
     events = [found for _, found in read if isinstance(found, DeliveryEvent)]
-    unreadable = [message.id for message, found in read if found is NoEvent.UNREADABLE]
+    unreadable = [message for message, found in read if found is NoEvent.UNREADABLE]
     with transaction.atomic(durable=True):
         inbox.store(events, due_at=[now] * len(events))
         if unreadable:
-            raise_alert(
-                UNREADABLE_ALERT,
-                subject="cloudflare",
-                details={"queue_messages": unreadable},
-            )
-    for message_id in unreadable:
-        log.warning(UNREADABLE_ALERT, queue="cloudflare", event_id=message_id)
+            _keep_unreadable(unreadable, now=now)
+    for message in unreadable:
+        log.warning(UNREADABLE_ALERT, queue="cloudflare", event_id=message.id)
     unknown = sum(found is NoEvent.UNKNOWN_TYPE for _, found in read)
     DELIVERY_UNKNOWN_TYPE.inc(unknown)
+
+
+def _keep_unreadable(messages: Sequence[Leased], *, now: datetime) -> None:
+    """Keep for a person what has no event in it; they are told of it."""
+    for message in messages:
+        received.keep_body(EventSource.CLOUDFLARE, message.id, message.octets, now=now)
+    ids = [message.id for message in messages]
+    raise_alert(UNREADABLE_ALERT, subject="cloudflare", details={"queue_messages": ids})
 
 
 def _read(message: Leased, *, now: datetime) -> DeliveryEvent | NoEvent:

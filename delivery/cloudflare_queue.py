@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from core.canonical import sha256_hex
 from core.deadline import Deadline
 from core.http_answer import Answer
 from core.http_once import NoAnswer, ask
@@ -26,7 +27,8 @@ CALL_SECONDS: Final = 20.0
 LEASE_SECONDS: Final = 120
 """A lease outlives two calls and what the database may take between them."""
 
-_WORD: Final = re.compile(r"[!-~]{1,8192}")
+_ID: Final = re.compile(r"[!-~]{1,64}")
+_LEASE: Final = re.compile(r"[!-~]{1,8192}")
 
 
 class QueueFailed(Exception):
@@ -48,6 +50,12 @@ class Leased:
     lease_id: str = field(repr=False)
     body: object = field(repr=False)
     published_at: datetime | None
+
+    @property
+    def octets(self) -> bytes:
+        """Return the body as it can be kept, whatever it is."""
+        text = self.body if isinstance(self.body, str) else json.dumps(self.body)
+        return text.encode(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +125,20 @@ def _result(verb: str, answer: Answer) -> dict[str, Any]:
 
 def _leased(entry: object) -> Leased | None:
     """Return one entry of an answer; None for one that could not be acknowledged."""
-    if not isinstance(entry, dict) or (lease := _word(entry.get("lease_id"))) is None:
+    if not isinstance(entry, dict):
+        return None
+    if (lease_id := _word(entry.get("lease_id"), _LEASE)) is None:
         return None
     return Leased(
-        id=(_word(entry.get("id")) or "unknown")[:64],
-        lease_id=lease,
+        id=_word(entry.get("id"), _ID) or sha256_hex(lease_id.encode()),
+        lease_id=lease_id,
         body=entry.get("body"),
         published_at=_published(entry.get("timestamp_ms")),
     )
 
 
-def _word(value: object) -> str | None:
-    is_word = isinstance(value, str) and _WORD.fullmatch(value)
+def _word(value: object, form: re.Pattern[str]) -> str | None:
+    is_word = isinstance(value, str) and form.fullmatch(value)
     return str(value) if is_word else None
 
 

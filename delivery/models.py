@@ -250,7 +250,7 @@ class EventPull(models.Model):
 
 
 class ReceivedBody(models.Model):
-    """What a provider posted, sealed as it came; kept for 30 days."""
+    """What a provider posted or queued, sealed as it came; kept for 30 days."""
 
     source = models.TextField(choices=EventSource)
     posted_id = models.TextField()

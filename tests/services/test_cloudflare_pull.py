@@ -12,9 +12,9 @@ from django.db import connection, connections
 from core import points
 from core.clock import database_now
 from core.metrics import DELIVERY_UNKNOWN_TYPE
-from delivery import cloudflare_pull, tasks, turns
+from delivery import cloudflare_pull, received, tasks, turns
 from delivery.cloudflare_queue import CALL_SECONDS, LEASE_SECONDS, CloudflareQueue
-from delivery.models import EventPull, ProviderEvent
+from delivery.models import EventPull, ProviderEvent, ReceivedBody
 from delivery.services import apply_event
 from delivery.statuses import EventSource
 from mailboxes.models import Alert
@@ -219,6 +219,10 @@ def test_what_is_no_event_is_acknowledged_and_holds_up_no_other(
     alert = Alert.objects.get()
     assert (alert.name, alert.subject) == ("provider_event_unreadable", "cloudflare")
     assert alert.details == {"queue_messages": unreadable}
+    kept = ReceivedBody.objects.filter(source="cloudflare").order_by("id")
+    assert list(kept.values_list("posted_id", flat=True)) == unreadable
+    first = received.opened("cloudflare", unreadable[0], kept[0].sealed)
+    assert first == b"no json, and jo@example.net"
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     logged = [x["event_id"] for x in lines if x["event"] == alert.name]
     assert logged == unreadable
@@ -237,6 +241,7 @@ def test_no_field_of_an_event_can_keep_a_batch_from_being_stored(
     assert server.queue.waiting == {}
     assert "one" in stored()
     assert Alert.objects.get().name == "provider_event_unreadable"
+    assert ReceivedBody.objects.count() > 50
     for row in ProviderEvent.objects.all():
         assert apply_event(row.id) in ("pending", "unroutable", "orphaned")
 
@@ -274,6 +279,24 @@ def test_the_largest_batch_is_taken(server: QueueServer) -> None:
 
 
 # --- batches -------------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_is_kept_once_however_often_it_comes(
+    server: QueueServer, later: Later
+) -> None:
+    server.put("\ud800 no json", "text")
+    server.queue.waiting[server.put("")].body = {"no": ["type"]}
+    server.on_ack = [FAULTS["500"]]
+
+    for _ in range(2):
+        pull()
+        later(15)
+        server.pass_time(LEASE_SECONDS)
+
+    rows = ReceivedBody.objects.order_by("id")
+    bodies = [received.opened(row.source, row.posted_id, row.sealed) for row in rows]
+    assert bodies == [b"\\ud800 no json", b'{"no": ["type"]}']
+    assert server.queue.waiting == {}
 
 
 def test_a_full_batch_is_followed_by_the_next(server: QueueServer) -> None:

@@ -34,7 +34,7 @@ class Waiting:
     """One message of the queue; out of sight until ``visible_at``, in its seconds."""
 
     id: str
-    body: str
+    body: object
     content_type: str
     timestamp_ms: object
     attempts: int = 0
