@@ -24,8 +24,9 @@ def take(body: bytes, *, announced_type: str | None) -> None:
     stored, and unless all but certificate and signature was right, nobody was called.
     """
     message = sns.read(body, announced_type=announced_type)
-    _prove(message)
+    sns.check_origin(message, topic_arn=settings.PM_SES_SNS_TOPIC_ARN)
     now = database_now()
+    _prove(message, now=now)
     events = _events_in(message, now=now)
     received.receive(EventSource.SES, message.message_id, body, events, now=now)
     match message.type:
@@ -39,13 +40,12 @@ def take(body: bytes, *, announced_type: str | None) -> None:
             log.warning("sns_unsubscribed")
 
 
-def _prove(message: sns.SnsMessage) -> None:
-    sns.check_origin(message, topic_arn=settings.PM_SES_SNS_TOPIC_ARN)
-    sns.check_age(message, now=database_now())
+def _prove(message: sns.SnsMessage, *, now: datetime) -> None:
+    sns.check_age(message, now=now)
     certificate = sns_client.certificate_at(
         message.certificate_url, folder=settings.PM_SNS_CERT_DIR
     )
-    sns.check_signature(message, certificate, now=database_now())
+    sns.check_signature(message, certificate, now=now)
 
 
 def _events_in(message: sns.SnsMessage, *, now: datetime) -> list[DeliveryEvent]:
