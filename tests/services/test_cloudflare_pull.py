@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db import connection, connections
+from django.test.utils import override_settings
 
 from core import points
 from core.clock import database_now
@@ -124,7 +126,8 @@ def test_beat_asks_for_it_and_a_late_request_is_dropped() -> None:
     entry = app.conf.beat_schedule["event pull"]
 
     assert entry["task"] == tasks.pull_cloudflare_events.name in app.tasks
-    assert entry["options"]["expires"] == entry["schedule"].total_seconds() == 15
+    period = entry["schedule"].total_seconds()
+    assert entry["options"]["expires"] == period == settings.PM_ALARM_SECONDS
 
 
 # --- what becomes of a message -------------------------------------------------------
@@ -309,6 +312,15 @@ def test_a_full_batch_is_followed_by_the_next(server: QueueServer) -> None:
     assert (len(server.pulls), len(server.acks)) == (3, 3)
 
 
+def test_r17_one_event_published_46_times_is_one_row(server: QueueServer) -> None:
+    put(server, *["one"] * 46)
+
+    pull()
+
+    assert stored() == ["one"]
+    assert server.queue.waiting == {}
+
+
 def test_a_turn_ends_after_so_many_batches(
     server: QueueServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,6 +390,7 @@ FAULTS: dict[str, Step] = {
 def test_a_lease_that_fails_loses_nothing(
     server: QueueServer, later: Later, fault: str
 ) -> None:
+    """Row 17, for the queue."""
     names = put(server, "one", "two")
     server.on_pull = [FAULTS[fault]]
 
@@ -632,12 +645,12 @@ def test_a_turn_that_is_taken_is_nobody_elses_until_it_lapses(later: Later) -> N
     assert row.due_at - database_now() > timedelta(seconds=110)
 
 
-def test_the_back_off_of_a_test_deployment_is_shorter(settings: object) -> None:
-    settings.PM_BACKOFF_SCALE = 0.01  # type: ignore[attr-defined]
+def test_the_back_off_of_a_test_deployment_is_shorter() -> None:
     token = turns.take_turn(EventSource.CLOUDFLARE)
     assert token is not None
 
-    turns.end_turn(token, failure="x")
+    with override_settings(PM_BACKOFF_SCALE=0.01):
+        turns.end_turn(token, failure="x")
 
     wait = EventPull.objects.get().due_at - database_now()
     assert wait <= timedelta(seconds=0.15)

@@ -253,8 +253,10 @@ def _parsed(head: bytes) -> tuple[str, str, dict[str, str]]:
 
 def _wire(answer: Say) -> bytes:
     kind = "text/html" if isinstance(answer.body, str) else "application/json"
+    # whoever follows comes once more, and is counted
+    moved = "Location: /elsewhere\r\n" if answer.status in range(300, 400) else ""
     head = (
-        f"HTTP/1.1 {answer.status} X\r\nContent-Type: {kind}\r\n"
+        f"HTTP/1.1 {answer.status} X\r\nContent-Type: {kind}\r\n{moved}"
         f"Content-Length: {len(answer.octets)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + answer.octets
