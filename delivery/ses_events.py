@@ -6,7 +6,7 @@ not the documented form costs the event that word, not the event.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -30,6 +30,9 @@ _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _ADDRESS: Final = re.compile(r"<([^<>]*)>\s*$")
 _SMTP_CODE: Final = re.compile(r"^\s*(?:smtp\s*;)?\s*([2-5]\d\d)\b", re.IGNORECASE)
 _ENHANCED: Final = re.compile(r"\b([245]\.\d{1,3}\.\d{1,3})\b")
+
+
+Part = Mapping[str, Any]
 
 
 class NoEvent(Exception):
@@ -59,40 +62,54 @@ def events_of(
     """
     event = _parsed(text)
     mail = _part(event, "mail")
-    reader = _READERS.get(str(event.get("eventType")))
-    said = list(reader(event, mail)) if reader else []
+    reader = _READERS.get(str(event.get("eventType")), _nothing)
     found: dict[str, DeliveryEvent] = {}
-    for one in said:
-        if (recipient := _address(one.recipient)) is None or recipient in found:
+    for said in reader(event, mail):
+        recipient = _address(said.recipient)
+        if recipient is None or recipient in found:
             continue
-        instants = (_instant(one.at), _instant(mail.get("timestamp")), published_at)
-        at = next((at for at in instants if _is_likely(at, now)), now)
-        found[recipient] = DeliveryEvent(
-            source=EventSource.SES,
-            event_id=f"ses:{notification_id}:{recipient}",
-            provider_message_id=_word(mail.get("messageId")),
-            sender=_sender(mail),
+        instants = (_instant(said.at), _instant(mail.get("timestamp")), published_at)
+        found[recipient] = _event(
+            said,
+            mail,
             recipient=recipient,
-            kind=one.kind,
-            occurred_at=at,
-            subject=_subject(mail),
-            hard=one.hard,
-            smtp_code=_code(_SMTP_CODE, one.response),
-            enhanced_code=_code(_ENHANCED, one.enhanced_code)
-            or _code(_ENHANCED, one.response),
-            smtp_response=_shown(one.response),
-            tag=_tag(mail),
-            by_provider_list=one.by_provider_list,
-            rfc_message_id=one.rfc_message_id,
+            event_id=f"ses:{notification_id}:{recipient}",
+            occurred_at=_likely(instants, now=now),
         )
     if not found:
         raise NoEvent
     return list(found.values())
 
 
+def _event(
+    said: _Said, mail: Part, *, recipient: str, event_id: str, occurred_at: datetime
+) -> DeliveryEvent:
+    enhanced = _code(_ENHANCED, said.enhanced_code) or _code(_ENHANCED, said.response)
+    return DeliveryEvent(
+        source=EventSource.SES,
+        event_id=event_id,
+        provider_message_id=_word(mail.get("messageId")),
+        sender=_sender(mail),
+        recipient=recipient,
+        kind=said.kind,
+        occurred_at=occurred_at,
+        subject=_subject(mail),
+        hard=said.hard,
+        smtp_code=_code(_SMTP_CODE, said.response),
+        enhanced_code=enhanced,
+        smtp_response=_shown(said.response),
+        tag=_tag(mail),
+        by_provider_list=said.by_provider_list,
+        rfc_message_id=said.rfc_message_id,
+    )
+
+
 # --- a reader for each type ----------------------------------------------------------
 
-Part = Mapping[str, Any]
+
+def _nothing(event: Part, mail: Part) -> Iterator[_Said]:
+    """Tell nothing: the type is one that was not asked for."""
+    return iter(())
 
 
 def _sent(event: Part, mail: Part) -> Iterator[_Said]:
@@ -250,5 +267,7 @@ def _instant(value: object) -> datetime | None:
         return None
 
 
-def _is_likely(at: datetime | None, now: datetime) -> bool:
-    return at is not None and now - OLDEST <= at <= now
+def _likely(instants: Iterable[datetime | None], *, now: datetime) -> datetime:
+    """Return the first instant of the last year; now, if there is none."""
+    known = (at for at in instants if at is not None)
+    return next((at for at in known if now - OLDEST <= at <= now), now)

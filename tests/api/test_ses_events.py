@@ -40,8 +40,8 @@ pytestmark = pytest.mark.django_db
 
 A, B, C = "a@example.net", "b@example.net", "c@example.net"
 SES_ID = "0102018f-7777-000000"
-REASON = {"reject": {"reason": "Bad content"}}
-UNMADE = {"failure": {"templateName": "x", "errorMessage": "unmade"}}
+REASON: Fields = {"reject": {"reason": "Bad content"}}
+UNMADE: Fields = {"failure": {"templateName": "x", "errorMessage": "unmade"}}
 
 
 @pytest.fixture

@@ -147,14 +147,11 @@ def body_of(fields: Mapping[str, Any]) -> bytes:
 
 def post(client: Any, fields: Mapping[str, Any] | bytes, **headers: str) -> Any:
     """Post a message with Django's client, as SNS does."""
-    is_raw = isinstance(fields, bytes)
-    named = {} if is_raw else {"x-amz-sns-message-type": str(fields.get("Type"))}
-    return client.post(
-        "/hooks/ses",
-        fields if is_raw else body_of(fields),
-        content_type=PLAIN,
-        headers={**named, **headers},
-    )
+    body, named = fields, headers
+    if not isinstance(body, bytes):
+        named = {"x-amz-sns-message-type": str(body.get("Type")), **headers}
+        body = body_of(body)
+    return client.post("/hooks/ses", body, content_type=PLAIN, headers=named)
 
 
 # --- events of SES, in the form of its developer guide -------------------------------

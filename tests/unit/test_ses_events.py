@@ -62,8 +62,10 @@ def test_an_event_names_its_mail_in_every_way_that_finds_it() -> None:
 
 # --- every row of the table ----------------------------------------------------------
 
-REASON = {"reject": {"reason": "Bad content"}}
-UNMADE = {"failure": {"templateName": "x", "errorMessage": "Attribute is missing"}}
+REASON: Fields = {"reject": {"reason": "Bad content"}}
+UNMADE: Fields = {
+    "failure": {"templateName": "x", "errorMessage": "Attribute is missing"}
+}
 BOUNCED = {"kind": "bounced", "smtp_code": "550", "enhanced_code": "5.1.1"}
 
 
