@@ -22,6 +22,7 @@ def take(body: bytes, *, announced_type: str | None) -> None:
 
     Raises ``sns.Refused`` for what SNS did not sign for our topic: then nothing was
     stored, and unless all but certificate and signature was right, nobody was called.
+    Raises ``sns_client.SnsAway``, or what the database raises, when SNS must try again.
     """
     message = sns.read(body, announced_type=announced_type)
     sns.check_origin(message, topic_arn=settings.PM_SES_SNS_TOPIC_ARN)

@@ -66,16 +66,12 @@ class MessageType(StrEnum):
     UNSUBSCRIBED = "UnsubscribeConfirmation"
 
 
-_OF_A_SUBSCRIPTION: Final = (
-    *("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn"),
-    "Type",
-)
+_ENDS: Final = ("Timestamp", "TopicArn", "Type")
+_ASKED: Final = ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token")
 SIGNED: Final[Mapping[MessageType, tuple[str, ...]]] = {
-    MessageType.NOTIFICATION: (
-        *("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
-    ),
-    MessageType.SUBSCRIBED: _OF_A_SUBSCRIPTION,
-    MessageType.UNSUBSCRIBED: _OF_A_SUBSCRIPTION,
+    MessageType.NOTIFICATION: ("Message", "MessageId", "Subject", *_ENDS),
+    MessageType.SUBSCRIBED: (*_ASKED, "TopicArn", "Type"),
+    MessageType.UNSUBSCRIBED: (*_ASKED, "TopicArn", "Type"),
 }
 """The fields that are signed, in their order; ``Subject`` may be missing."""
 
@@ -88,7 +84,6 @@ class SnsMessage:
     message_id: str
     topic_arn: str
     published_at: datetime
-    version: str
     signature: bytes
     certificate_url: str
     signed: Mapping[str, str] = field(repr=False)
@@ -131,7 +126,6 @@ def read(body: bytes, *, announced_type: str | None = None) -> SnsMessage:
         message_id=message_id,
         topic_arn=_text(said, "TopicArn"),
         published_at=_instant(_text(said, "Timestamp")),
-        version=VERSION,
         signature=_decoded(_text(said, "Signature")),
         certificate_url=_text(said, "SigningCertURL"),
         signed={
