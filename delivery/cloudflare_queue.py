@@ -75,9 +75,10 @@ class CloudflareQueue:
         """Return the next messages, at most ``BATCH``; raises QueueFailed."""
         asked = {"batch_size": BATCH, "visibility_timeout_ms": LEASE_SECONDS * 1000}
         listed = self._ask("pull", asked).get("messages")
-        if not isinstance(listed, list):
-            raise QueueFailed("no_messages_in_answer")
-        return [leased for entry in listed if (leased := _leased(entry)) is not None]
+        if not isinstance(listed, list | None):
+            raise QueueFailed("pull_not_understood")
+        found = map(_leased, listed or ())  # the field is optional, so none is empty
+        return [leased for leased in found if leased is not None]
 
     def acknowledge(self, leased: Sequence[Leased]) -> int:
         """Let the queue forget these; return how many it has, as far as it says.

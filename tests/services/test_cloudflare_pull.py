@@ -75,9 +75,12 @@ def test_a_lease_and_a_turn_outlive_what_a_batch_may_take() -> None:
     assert turns.TURN.total_seconds() >= 2 * CALL_SECONDS + 60
 
 
+@pytest.mark.parametrize("result", [{"messages": []}, {"messages": None}, {}])
 def test_an_empty_queue_is_asked_once_and_nothing_is_acknowledged(
-    cloudflare: QueueServer,
+    cloudflare: QueueServer, result: dict[str, object]
 ) -> None:
+    cloudflare.on_pull = [Say(200, envelope({"message_backlog_count": 0, **result}))]
+
     pull()
 
     assert (len(cloudflare.pulls), len(cloudflare.acks)) == (1, 0)

@@ -39,6 +39,7 @@ FAULTS: dict[str, Step] = {
     "200 with an error": Say(200, envelope(None, success=False, errors=[{"code": 1}])),
     "200 without a result": Say(200, envelope(None)),
     "200 with another result": Say(200, envelope([])),
+    "200 with other messages": Say(200, envelope({"messages": "none", "ackCount": 0})),
     "a redirect": Say(302, ""),
     "html": Say(200, "<html>Bad gateway</html>"),
     "html 502": Say(502, "<html>Bad gateway</html>"),
