@@ -237,8 +237,28 @@ class ProviderEvent(models.Model):
         return f"{self.source} {self.event_id}"
 
 
+class EventPull(models.Model):
+    """Who may pull a provider's queue and when, and how often in a row that failed.
+
+    A row a provider, from its first pull on. Until ``due_at`` nobody begins: it is the
+    end of the turn that ``token`` stands for, or of the wait after a failure.
+    """
+
+    source = models.TextField(choices=EventSource, primary_key=True)
+    due_at = models.DateTimeField()
+    token = models.UUIDField(null=True, blank=True)
+    failures = models.IntegerField(db_default=0)
+
+    class Meta:
+        db_table = "event_pulls"
+        constraints = [choice_check("event_pulls", "source", EventSource)]
+
+    def __str__(self) -> str:
+        return self.source
+
+
 class ReceivedBody(models.Model):
-    """What a provider posted, sealed as it came; kept for 30 days."""
+    """What a provider posted or queued, sealed as it came; kept for 30 days."""
 
     source = models.TextField(choices=EventSource)
     posted_id = models.TextField()

@@ -34,6 +34,17 @@ def receive(
 
     The same ``posted_id`` again stores neither a second time.
     """
+    keep_body(source, posted_id, body, now=now)
+    return inbox.store(events, due_at=[now] * len(events))
+
+
+def keep_body(
+    source: EventSource, posted_id: str, body: bytes, *, now: datetime
+) -> None:
+    """Store a body as it came, sealed, unless it stands already under its id.
+
+    Joins the caller's transaction.
+    """
     execute(
         "INSERT INTO received_bodies (source, posted_id, sealed, received_at)"
         " VALUES (%(source)s, %(posted_id)s, %(sealed)s, %(now)s)"
@@ -45,7 +56,6 @@ def receive(
             "now": now,
         },
     )
-    return inbox.store(events, due_at=[now] * len(events))
 
 
 def opened(source: str, posted_id: str, sealed: str) -> bytes:

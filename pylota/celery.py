@@ -99,6 +99,9 @@ app.conf.update(
     beat_schedule={
         "dispatch alarm": every("outbound.dispatch_due", settings.PM_ALARM_SECONDS),
         "claim alarm": every("outbound.sweep_claims", settings.PM_ALARM_SECONDS),
+        "event pull": every(
+            "delivery.pull_cloudflare_events", settings.PM_ALARM_SECONDS
+        ),
         "hold sweep": every("quota.sweep_holds", 30),
         "ledger purge": every("outbound.purge_ledger", DAY),
         "answers purge": every("mailboxes.purge_answers", DAY),

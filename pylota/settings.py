@@ -122,6 +122,9 @@ PM_CF_API_BASE = env.checked(
     check=partial(env.service_url, schemes=("https", "http") if LOCAL else ("https",)),
 ).rstrip("/")
 PM_CF_JOURNAL = env.boolean("PM_CF_JOURNAL", False)
+PM_CF_QUEUE_ID = env.checked("PM_CF_QUEUE_ID", "", check=env.path_word)
+if PM_CF_QUEUE_ID:
+    env.together(PM_CF_ACCOUNT_ID=PM_CF_ACCOUNT_ID, PM_CF_QUEUE_ID=PM_CF_QUEUE_ID)
 
 # --- the SES transport ---------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('delivery', '0004_keep_what_providers_posted'),
+        ('delivery', '0006_take_turns_at_a_providers_queue'),
     ]
 
     operations = [
