@@ -11,8 +11,9 @@ from delivery.statuses import DeliveryKind, EventSource
 class DeliveryEvent:
     """One provider event (the page, "Delivery events").
 
-    ``event_id`` is unique per source; ``hard`` only means something for a bounce.
-    ``tag`` is our own message id, where the event carries it back.
+    ``event_id`` is unique per source. ``hard`` only means something for a bounce, and
+    ``by_provider_list`` for a hard one: the provider holds the address on a list of its
+    own. ``tag`` is our own message id, where the event carries it back.
     """
 
     source: EventSource
@@ -28,6 +29,7 @@ class DeliveryEvent:
     enhanced_code: str | None = None
     smtp_response: str | None = None
     tag: str | None = None
+    by_provider_list: bool = False
 
     def payload(self) -> dict[str, Any]:
         """Return the JSON form that the inbox stores."""
@@ -42,6 +44,7 @@ class DeliveryEvent:
             "enhanced_code": self.enhanced_code,
             "smtp_response": self.smtp_response,
             "tag": self.tag,
+            "by_provider_list": self.by_provider_list,
         }
 
     @classmethod

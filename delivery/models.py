@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.db.models.fields.json import KeyTextTransform
 
 from core.fields import ID_LENGTH, choice_check, created_at, id_check, updated_at
 from delivery.statuses import (
@@ -222,6 +223,16 @@ class ProviderEvent(models.Model):
                 fields=["rung_at"],
                 condition=Q(rung_at__isnull=False, due_at__isnull=False),
                 name="provider_events_rung",
+            ),
+            models.Index(
+                KeyTextTransform("recipient", "payload"),
+                condition=Q(state="orphaned"),
+                name="provider_events_orphans",
+            ),
+            models.Index(
+                fields=["received_at"],
+                condition=Q(due_at__isnull=True),
+                name="provider_events_ended",
             ),
         ]
 

@@ -102,6 +102,7 @@ app.conf.update(
         "hold sweep": every("quota.sweep_holds", 30),
         "ledger purge": every("outbound.purge_ledger", DAY),
         "answers purge": every("mailboxes.purge_answers", DAY),
+        "events purge": every("delivery.purge_events", DAY),
         "address retirement": every("mailboxes.retire_addresses", 60),
         "identity deletion": every("mailboxes.finish_deletions", 60),
     },
