@@ -110,7 +110,7 @@ def _apply(
     )
     reconciled = [announcements.of_reconciled(message)] if is_reconciled else []
     told = announcements.of_delivery(message, event)
-    announce(message, [*reconciled, *told, *rolled, *suppressed], now=now)
+    announce(message, [*reconciled, *rolled, *told, *suppressed], now=now)
     return InboxState.APPLIED
 
 
