@@ -62,6 +62,11 @@ def lock_message(message_id: str) -> Message | None:
     identity_id = found.first()
     if identity_id is None or not lock_mailbox(identity_id):
         return None
+    return message_held(message_id)
+
+
+def message_held(message_id: str) -> Message | None:
+    """Lock and read a message whose mailbox the caller's transaction holds already."""
     return (
         Message.objects.select_for_update(no_key=True, of=("self",))
         .select_related("thread")

@@ -4,6 +4,7 @@ A row is due until its event has come to an end. What has ended is kept for 30 d
 evidence and against repeats, then forgotten.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from core import clock, metrics
 from core.addresses import normalize
-from core.database import execute
+from core.database import execute, fetch_one
 from core.errors import AddressInvalid, AddressUnsupported
 from core.hashing import pseudonym
 from core.ids import new_id
@@ -65,6 +66,26 @@ def store(events: Sequence[DeliveryEvent], *, due_at: Sequence[datetime]) -> int
     )
 
 
+def pending(inbox_id: str) -> DeliveryEvent | None:
+    """Return the event of a row, if it has not come to its end yet."""
+    row = fetch_one(
+        "SELECT source, event_id, occurred_at, payload FROM provider_events"
+        " WHERE id = %(id)s AND state = 'pending'",
+        {"id": inbox_id},
+    )
+    return DeliveryEvent.stored(*row[:3], json.loads(row[3])) if row else None
+
+
+def is_still_pending(inbox_id: str) -> bool:
+    """Lock a row, and tell whether nobody else has ended it; joins the caller's."""
+    row = fetch_one(
+        "SELECT 1 FROM provider_events WHERE id = %(id)s AND state = 'pending'"
+        " FOR NO KEY UPDATE",
+        {"id": inbox_id},
+    )
+    return row is not None
+
+
 def end(
     inbox_id: str,
     event: DeliveryEvent,
@@ -72,8 +93,12 @@ def end(
     message: Message | None = None,
 ) -> InboxState:
     """Write what became of a pending event, and count it; joins the caller's."""
-    pending = ProviderEvent.objects.filter(id=inbox_id, state=InboxState.PENDING)
-    if pending.update(state=state, due_at=None, rung_at=None, message=message):
+    ended = execute(
+        "UPDATE provider_events SET state = %(state)s, due_at = NULL, rung_at = NULL,"
+        " message_pk = %(message)s WHERE id = %(id)s AND state = 'pending'",
+        {"state": str(state), "message": message and message.key, "id": inbox_id},
+    )
+    if ended:
         metrics.count(metrics.DELIVERY_EVENTS, str(event.source), str(event.kind))
         match state:
             case InboxState.ORPHANED:

@@ -62,8 +62,12 @@ def learn_id(message: Message, event: DeliveryEvent) -> None:
 
 def _by_tag(identity_id: str, tag: str) -> Match | None:
     """Return the message that the event itself names."""
-    own = Message.objects.filter(identity_id=identity_id, public_id=tag)
-    return Match(tag, Evidence.TAG) if own.exists() else None
+    row = fetch_one(
+        "SELECT 1 FROM messages WHERE identity_id = %(identity)s AND id = %(tag)s"
+        " AND direction = 'outbound'",
+        {"identity": identity_id, "tag": tag},
+    )
+    return Match(tag, Evidence.TAG) if row else None
 
 
 def _by_provider_id(identity_id: str, event: DeliveryEvent) -> Match | None:

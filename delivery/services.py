@@ -12,6 +12,7 @@ from delivery.changes import (
     DeliveryChange,
     announce,
     lock_message,
+    message_held,
     move,
     name_provider,
     settle_status,
@@ -55,38 +56,36 @@ def apply_event(inbox_id: str) -> InboxState | None:
     transaction: a message that just turns uncertain and its event cannot miss each
     other (architecture, section 5).
     """
-    stored = ProviderEvent.objects.filter(id=inbox_id).first()
-    if stored is None or stored.state != InboxState.PENDING:
+    if (event := inbox.pending(inbox_id)) is None:
         return None
-    event = DeliveryEvent.stored(
-        stored.source, stored.event_id, stored.occurred_at, stored.payload
-    )
     if is_journal(event.recipient):
         return inbox.end(inbox_id, event, InboxState.REFUSED)
     # whatever became of the address: events come late
     if (identity_id := identity_behind(event.sender)) is None:
         return inbox.end(inbox_id, event, InboxState.UNROUTABLE)
     lock_mailbox(identity_id)
-    pending = ProviderEvent.objects.select_for_update(no_key=True).filter(
-        id=inbox_id, state=InboxState.PENDING
-    )
-    if not pending.exists():
+    if not inbox.is_still_pending(inbox_id):
         return None
     now = database_now()
     match = reconcile.find(identity_id, event)
-    message = lock_message(match.message_id) if match else None
+    message = message_held(match.message_id) if match else None
     if match is None or message is None:
         return inbox.not_found(inbox_id, event, now=now)
-    if _is_being_sent(message, event):
+    delivery = message.deliveries.filter(address=event.recipient).first()
+    if delivery is not None and _is_being_sent(delivery):
         return inbox.put_off(inbox_id, now=now)
-    state = _apply(message, event, match.evidence, now=now)
+    state = _apply(message, delivery, event, match.evidence, now=now)
     return inbox.end(inbox_id, event, state, message)
 
 
 def _apply(
-    message: Message, event: DeliveryEvent, evidence: Evidence, *, now: datetime
+    message: Message,
+    delivery: Delivery | None,
+    event: DeliveryEvent,
+    evidence: Evidence,
+    *,
+    now: datetime,
 ) -> InboxState:
-    delivery = message.deliveries.filter(address=event.recipient).first()
     if delivery is None or event.event_id in delivery.provider_event_ids:
         return InboxState.DUPLICATE
     _remember(message, delivery, event.event_id)
@@ -125,17 +124,20 @@ def _adopt(
     is_unnamed = message.provider_message_id is None
     if event.provider_message_id is not None and (is_in_doubt or is_unnamed):
         reconcile.learn_id(message, event)
-        if is_unnamed:
-            message.provider_message_id = event.provider_message_id
-            message.save(update_fields=["provider_message_id"])
-    if not is_in_doubt or RECONCILED in message.flags:
-        return False
-    name_provider(message)
-    message.flags = [*message.flags, RECONCILED]
-    message.evidence = evidence
-    message.save(update_fields=["provider", "flags", "evidence"])
-    metrics.count(metrics.RECONCILED, str(message.provider))
-    return True
+        message.provider_message_id = (
+            message.provider_message_id or event.provider_message_id
+        )
+    is_first = is_in_doubt and RECONCILED not in message.flags
+    if is_first:
+        name_provider(message)
+        message.flags = [*message.flags, RECONCILED]
+        message.evidence = evidence
+        metrics.count(metrics.RECONCILED, str(message.provider))
+    if is_unnamed or is_first:
+        message.save(
+            update_fields=["provider", "provider_message_id", "flags", "evidence"]
+        )
+    return is_first
 
 
 def _was_not_sent(message: Message, delivery: Delivery) -> bool:
@@ -187,13 +189,12 @@ def _remember(message: Message, delivery: Delivery, event_id: str) -> None:
     message.deliveries.filter(address=delivery.address).update(provider_event_ids=kept)
 
 
-def _is_being_sent(message: Message, event: DeliveryEvent) -> bool:
+def _is_being_sent(delivery: Delivery) -> bool:
     """Tell whether a claim is about to send this delivery: its record knows more."""
-    queued = message.deliveries.filter(
-        address=event.recipient, status=DeliveryStatus.QUEUED
+    claimed = OutboundState.objects.filter(
+        message=delivery.message_id, claim_token__isnull=False
     )
-    claimed = OutboundState.objects.filter(message=message, claim_token__isnull=False)
-    return queued.exists() and claimed.exists()
+    return delivery.status == DeliveryStatus.QUEUED and claimed.exists()
 
 
 @transaction.atomic(durable=True)
