@@ -44,8 +44,8 @@ def assert_books(messages: list[Message]) -> None:
 def test_two_events_of_one_message_are_both_applied(
     sender: Identity, racers: Racers
 ) -> None:
-    """Row 11: different recipients, and one recipient twice; 200 rounds."""
-    messages = doubts(sender, 200, recipients=(A, B))
+    """Row 11: of two recipients, or of one; one of the events by two workers."""
+    messages = doubts(sender, 150, recipients=(A, B))
     for n, message in enumerate(messages):
         kinds = (K.DELIVERED, K.COMPLAINED)
         recipients = (A, B) if n % 2 else (A, A)
@@ -56,33 +56,20 @@ def test_two_events_of_one_message_are_both_applied(
             )
         )
 
-        got = racers.at_once([partial(apply_event, row) for row in rows])
+        got = racers.at_once([partial(apply_event, row) for row in (*rows, rows[0])])
 
-        assert got == ["applied", "applied"]
+        assert got[1] == "applied"
+        assert sorted(map(str, (got[0], got[2]))) == ["None", "applied"]
     statuses = Delivery.objects.values_list("address", "status")
     ends = {(a, s): statuses.filter(address=a, status=s).count() for a, s in statuses}
     assert ends == {
-        (A, "complained"): 100,
-        (A, "delivered"): 100,
-        (B, "complained"): 100,
-        (B, "uncertain"): 100,
+        (A, "complained"): 75,
+        (A, "delivered"): 75,
+        (B, "complained"): 75,
+        (B, "uncertain"): 75,
     }
     assert set(Message.objects.values_list("status", flat=True)) == {"complained"}
-    assert Event.objects.filter(type="message.reconciled").count() == 200
-    assert_books(messages)
-
-
-def test_one_event_by_two_workers_is_applied_once(
-    sender: Identity, racers: Racers
-) -> None:
-    messages = doubts(sender, 100)
-    rows = stored(*(told(one, K.BOUNCED, hard=True) for one in messages))
-    for row in rows:
-        got = racers.at_once([partial(apply_event, row)] * 2)
-
-        assert sorted(map(str, got)) == ["None", "applied"]
-    assert Event.objects.filter(type="message.bounced").count() == 100
-    assert Event.objects.filter(type="suppression.created").count() == 1
+    assert Event.objects.filter(type="message.reconciled").count() == 150
     assert_books(messages)
 
 
