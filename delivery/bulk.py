@@ -99,8 +99,8 @@ def _resolve_one(
             settled = resolve(message_id, outcome=outcome, actor_key_id=actor_key_id)
     except NotUncertain as refusal:
         found = Message.objects.filter(public_id=message_id)
-        status = found.values_list("status", flat=True).first()
-        return Answered(message_id, status and MessageStatus(status), refusal)
+        status = MessageStatus(found.values_list("status", flat=True).get())
+        return Answered(message_id, status, refusal)
     except OperationalError as error:  # a row that somebody holds for too long
         if not connection.is_usable():
             raise

@@ -38,7 +38,7 @@ def test_a_call_without_an_answer_is_settled_by_an_event_and_made_once(
 ) -> None:
     """The page's sequence: a time-out, a repeat of the key, then the event."""
     # Given a send that Cloudflare took, and whose answer never came
-    account = account_at(cloudflare)
+    account: dict[str, Any] = account_at(cloudflare)
     web = crew.web(**account)
     crew.worker(**{**SHORT, **account, "PM_CLAIM_SECONDS": 3})
     thread = thread_of_cloudflare()

@@ -35,9 +35,7 @@ def test_every_order_of_all_that_settles_a_send_each_twice_charges_once(
         )
         claim = claims.claim(message.public_id)
         assert claim is not None
-        (row,) = stored(
-            told(message, DeliveryKind.DELIVERED, tag=claim.message_id)
-        )
+        (row,) = stored(told(message, DeliveryKind.DELIVERED, tag=claim.message_id))
         later(301)
 
         def hear(row: str = row) -> None:

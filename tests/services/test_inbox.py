@@ -31,7 +31,7 @@ from tests.support.doubts import A, B, doubts, stored, told
 pytestmark = pytest.mark.django_db
 
 DELIVERED, BOUNCED = DeliveryKind.DELIVERED, DeliveryKind.BOUNCED
-UNKNOWN = {"subject": None, "provider_message_id": "nobody knows it"}
+UNKNOWN: dict[str, Any] = {"subject": None, "provider_message_id": "nobody knows it"}
 
 
 @pytest.fixture

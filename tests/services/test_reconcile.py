@@ -45,7 +45,7 @@ def doubt(identity: Identity) -> Message:
 
 
 def test_our_own_tag_settles_a_doubt_whatever_the_subject(doubt: Message) -> None:
-    fields = {"subject": None, "provider_message_id": "ses-1"}
+    fields: dict[str, Any] = {"subject": None, "provider_message_id": "ses-1"}
 
     assert hear(doubt, tag=doubt.public_id, **fields) == "applied"
 
@@ -70,7 +70,7 @@ def test_after_a_match_the_other_recipients_are_found_by_the_provider_s_id(
     assert (doubt.status, doubt.evidence) == ("uncertain", "match")
 
     # a complaint names no subject, and the message is in doubt no more
-    fields = {"subject": None, "provider_message_id": "p-1"}
+    fields: dict[str, Any] = {"subject": None, "provider_message_id": "p-1"}
     assert hear(doubt, DeliveryKind.COMPLAINED, recipient=B, **fields) == "applied"
 
     assert statuses(doubt) == {A: "delivered", B: "complained"}
@@ -205,10 +205,10 @@ def test_the_rest_that_leaves_later_is_matched_by_its_own_call(
     work(message.public_id, scripted)
 
     # When events come for B under an id that nobody has heard of, and A bounces
-    later = {"recipient": B, "provider_message_id": "cf-2"}
-    assert hear(message, DeliveryKind.DEFERRED, **later) == "applied"
-    assert hear(message, DELIVERED, subject=None, **later) == "applied"
-    bounce = {"hard": True, "provider_message_id": "smtp:relay:1"}
+    rest: dict[str, Any] = {"recipient": B, "provider_message_id": "cf-2"}
+    assert hear(message, DeliveryKind.DEFERRED, **rest) == "applied"
+    assert hear(message, DELIVERED, subject=None, **rest) == "applied"
+    bounce: dict[str, Any] = {"hard": True, "provider_message_id": "smtp:relay:1"}
     assert hear(message, DeliveryKind.BOUNCED, **bounce) == "applied"
 
     # Then each was found, and the message keeps its first id
