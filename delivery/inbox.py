@@ -73,7 +73,10 @@ def pending(inbox_id: str) -> DeliveryEvent | None:
         " WHERE id = %(id)s AND state = 'pending'",
         {"id": inbox_id},
     )
-    return DeliveryEvent.stored(*row[:3], json.loads(row[3])) if row else None
+    if row is None:
+        return None
+    source, event_id, occurred_at, payload = row
+    return DeliveryEvent.stored(source, event_id, occurred_at, json.loads(payload))
 
 
 def is_still_pending(inbox_id: str) -> bool:
