@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from core.addresses import domain_of, local_of, normalize
+from core.addresses import normalize
 from core.errors import AddressInvalid, AddressUnsupported
 from delivery.events import DeliveryEvent
 from delivery.statuses import DeliveryKind, EventSource
@@ -39,7 +39,6 @@ class NoEvent(StrEnum):
     """Why a message of the queue is no event of a delivery; it is acknowledged."""
 
     UNKNOWN_TYPE = "unknown_type"
-    JOURNAL = "journal"
     UNREADABLE = "unreadable"
 
 
@@ -48,7 +47,7 @@ class _Unreadable(Exception):
 
 
 def event_of(
-    body: object, *, published_at: datetime | None, platform_domain: str, now: datetime
+    body: object, *, published_at: datetime | None, now: datetime
 ) -> DeliveryEvent | NoEvent:
     """Return the event that one message of the queue holds, or why it holds none.
 
@@ -63,8 +62,6 @@ def event_of(
             return NoEvent.UNKNOWN_TYPE
         payload = _part(said, "payload")
         recipient = _address(payload.get("recipient"))
-        if _is_journal(recipient, platform_domain):
-            return NoEvent.JOURNAL
         own = _instant(_part(said, "metadata").get("eventTimestamp"))
         at = next((at for at in (own, published_at) if at and _is_likely(at, now)), now)
         return _event(kind, payload, recipient=recipient, occurred_at=at)
@@ -112,12 +109,6 @@ def _response(payload: Mapping[str, Any]) -> str | None:
     )
     said = next(filter(None, map(_text, words)), "")
     return said[:LONGEST_RESPONSE] or None
-
-
-def _is_journal(recipient: str, platform_domain: str) -> bool:
-    """Tell the hidden copy that only teaches a Message-ID from a delivery of ours."""
-    is_named = local_of(recipient).startswith("journal+")
-    return is_named and domain_of(recipient) == platform_domain
 
 
 # --- what stands in a body -----------------------------------------------------------

@@ -118,6 +118,5 @@ def _read(message: Leased, *, now: datetime) -> DeliveryEvent | NoEvent:
     return event_of(
         message.body,
         published_at=message.published_at,
-        platform_domain=settings.PM_PLATFORM_DOMAIN,
         now=now,
     )

@@ -231,6 +231,16 @@ class ProviderEvent(models.Model):
                 condition=Q(source__in=[EventSource.CLOUDFLARE, EventSource.SES]),
                 name="provider_events_by_domain",
             ),
+            models.Index(
+                KT("payload__recipient"),
+                condition=Q(state="orphaned"),
+                name="provider_events_orphans",
+            ),
+            models.Index(
+                fields=["received_at"],
+                condition=Q(due_at__isnull=True),
+                name="provider_events_ended",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -96,7 +96,12 @@ class EventSource(TextChoices):
 
 
 class InboxState(TextChoices):
-    """What became of it."""
+    """What became of it.
+
+    ``duplicate`` also is what tells of somebody whom the message did not go to;
+    ``refused`` what may change nothing: the journal's copy, or a contradiction of what
+    a person has said, which is kept as evidence.
+    """
 
     PENDING = "pending"
     APPLIED = "applied"

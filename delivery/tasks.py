@@ -7,7 +7,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import Error
 
-from delivery import feedback, received, services
+from delivery import feedback, inbox, received, services
 
 
 @shared_task(name="delivery.apply_event")
@@ -42,3 +42,9 @@ def pull_cloudflare_events() -> None:
 def purge_bodies() -> None:
     """Forget what providers posted 30 days ago."""
     received.purge_bodies()
+
+
+@shared_task(name="delivery.purge_events")
+def purge_events() -> None:
+    """Forget provider events that came to their end long ago."""
+    inbox.purge_events()

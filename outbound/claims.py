@@ -16,11 +16,11 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 
-from core import objects
+from core import metrics, objects
 from core.clock import database_now, elapsed_clock
 from core.database import AWAY, execute, fetch_one
-from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
+from delivery.journal import journal_address
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult, DeliveryStatus
 from domains.issues import note_issue
@@ -232,7 +232,9 @@ def _write(
         mime=leave_from(message, state, origin, mime),
         relay=origin.relay,
         fields=fields,
-        journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
+        journal_bcc=journal_address(message)
+        if provider == Provider.CLOUDFLARE and settings.PM_CF_JOURNAL
+        else None,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
         seconds_left=lambda: ends - elapsed_clock(),
         announce=partial(announce_phase, message.key, row[0], token),
@@ -253,14 +255,6 @@ def queued_among(message: Message) -> dict[str, str]:
     """Return who is still to be sent to, in order, and which header names each."""
     queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
     return dict(sorted(queued.values_list("address", "field")))
-
-
-def _journal_of(message: Message) -> str | None:
-    """Return the address whose copy tells the Message-ID (mailboxes, section 4.5)."""
-    if not settings.PM_CF_JOURNAL:
-        return None
-    detail = f"{ulid_of(message.public_id)}.{ulid_of(message.identity_id)}"
-    return f"journal+{detail}@{settings.PM_PLATFORM_DOMAIN}"
 
 
 @transaction.atomic(durable=True)
@@ -334,6 +328,7 @@ def _record(claim: Claim, result: TransportResult) -> None:
         return
     state = OutboundState.objects.filter(message=message, claim_token=claim.token)
     if (held := state.first()) is None:
+        metrics.count(metrics.STALE_CLAIM_OUTCOME)
         settle_late(
             message,
             outcome,
@@ -354,7 +349,7 @@ def close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
             "UPDATE attempts SET finished_at = %(now)s,"
             " phase = CASE WHEN %(answered)s THEN 'answered' ELSE phase END,"
             " result = %(result)s, code = %(code)s, detail = %(detail)s,"
-            " provider_message_id = %(provider_id)s,"
+            " provider_message_id = coalesce(%(provider_id)s, provider_message_id),"
             " rfc_message_id = coalesce(%(rfc_id)s, rfc_message_id)"
             " WHERE message_pk = %(message)s AND n = %(n)s AND finished_at IS NULL",
             {

@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from core import metrics
 from core.clock import database_now
 from delivery import inbox
 from delivery.changes import (
@@ -77,7 +78,7 @@ def settle(
     if outcome.retry is not None:
         retry_at = _retry_at(message, state, outcome.retry, now=now)
         if retry_at is None:
-            changes = (*changes, *_give_up(outcome.waiting))
+            changes = (*changes, *give_up(outcome.waiting))
             reason = QUOTA_EXHAUSTED
     if outcome.retry is not None or outcome.result == AttemptResult.REJECTED:
         come_back(message, state)
@@ -97,7 +98,7 @@ def settle(
     if message.status == MessageStatus.QUEUED:
         _back_off(message, state, until=retry_at or now, now=now)
     if message.status == MessageStatus.UNCERTAIN:
-        _look_for_events(message, state, moved.addresses, now=now)
+        _turned_uncertain(message, state, moved.addresses, provider=provider, now=now)
     store_bounces(message, outcome, provider=provider, now=now)
     announce(message, [*events, *suppressed], now=now)
 
@@ -172,7 +173,8 @@ def lapse(message: Message, state: OutboundState, *, now: datetime) -> None:
         status=MessageStatus.UNCERTAIN,
         reason=str(UncertainReason.CONNECTION_LOST),
     )
-    _look_for_events(message, state, moved.addresses, now=now)
+    provider = str(attempt.provider) if attempt else "none"
+    _turned_uncertain(message, state, moved.addresses, provider=provider, now=now)
     announce(message, events, now=now)
 
 
@@ -289,7 +291,8 @@ def _back_off(
     )
 
 
-def _give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:
+def give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:
+    """Return the end of recipients who will not be tried again."""
     return tuple(
         DeliveryChange(address, DeliveryStatus.FAILED, reason=QUOTA_EXHAUSTED)
         for address in addresses
@@ -359,13 +362,16 @@ def _give_the_day_back(message: Message) -> None:
         )
 
 
-def _look_for_events(
+def _turned_uncertain(
     message: Message,
     state: OutboundState,
     recipients: tuple[str, ...],
     *,
+    provider: str,
     now: datetime,
 ) -> None:
+    """Count the doubt, and look for events that may settle it already."""
+    metrics.count(metrics.UNCERTAIN, str(provider))
     look_again_at_orphans(
         message, recipients, claimed_at=state.claimed_at or now, now=now
     )

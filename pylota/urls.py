@@ -29,6 +29,7 @@ from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
 from outbound.api.cancel import CancelView
 from outbound.api.files import AttachmentView, LinkView, RawView
 from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
+from outbound.api.resolving import ResolveManyView
 from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
@@ -48,6 +49,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     (TENANT, TenantView, "tenant"),
     (f"{TENANT}/policy", PolicyView, "tenant-policy"),
     (f"{TENANT}/identities", TenantIdentitiesView, "tenant-identities"),
+    (f"{TENANT}/messages/resolve", ResolveManyView, "messages-resolve"),
     (f"{TENANT}/suppressions", SuppressionsView, "suppressions"),
     # a local part may hold a slash
     (f"{TENANT}/suppressions/<path:address>", SuppressionView, "suppression"),

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('delivery', '0004_keep_what_providers_posted'),
+        ('delivery', '0005_keep_events_for_a_while'),
     ]
 
     operations = [

@@ -90,6 +90,7 @@ STATEMENTS: dict[Call, int] = {
     ("message-resolve", "POST"): 24,
     ("messages", "GET"): 6,
     ("messages", "POST"): 9,
+    ("messages-resolve", "POST"): 20,
     ("signing-key-rotate", "POST"): 7,
     ("suppression", "DELETE"): 5,
     ("suppressions", "GET"): 3,

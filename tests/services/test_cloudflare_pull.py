@@ -178,7 +178,6 @@ def test_what_is_no_event_is_acknowledged_and_holds_up_no_other(
     counted = DELIVERY_UNKNOWN_TYPE._value.get()
     cloudflare.put(said("opened"))
     cloudflare.put({"type": "cf.r2.bucket.created"})
-    cloudflare.put(said("delivered", recipient="journal+01j.01k@agents.test"))
     unreadable = [
         cloudflare.put("no json, and jo@example.net", "text"),
         cloudflare.put("\x00/w9vIgR", "v8"),
