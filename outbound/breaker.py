@@ -25,9 +25,18 @@ ACCOUNT: Final = "account"
 """The scope of a provider whose one account carries every domain's mail."""
 
 NO_CALL: Final = frozenset(
-    {"no_call", "claim_lost", "claim_too_old", "phase_not_recorded"}
+    {"no_call", "call_broke", "claim_lost", "claim_too_old", "phase_not_recorded"}
 )
 """Codes of attempts that ended for a reason of our own: they tell of no transport."""
+
+NO_REPLY: Final = frozenset(
+    {
+        *("host_refused", "lookup_failed", "connect_failed", "tls_failed"),
+        *("connection_lost", "timeout", "deadline"),
+    }
+)
+"""Codes of calls to a relay that was not there, or left before it had the mail: nothing
+was sent, and nothing shows that it works again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +83,15 @@ def way_of(provider: Provider, *, domain_id: str) -> Way | None:
 
 
 def evidence_of(outcome: Outcome) -> Evidence:
-    """Return what an outcome says: any definite answer shows that the way works."""
+    """Return what an outcome says: any definite answer shows that the way works.
+
+    A call that had no answer shows nothing, or a relay that is away now and loses mail
+    now would never be closed.
+    """
     if outcome.result == AttemptResult.UNCERTAIN:
         return Evidence.UNKNOWN
-    return Evidence.NOTHING if outcome.code in NO_CALL else Evidence.WORKS
+    tells_nothing = outcome.code in NO_CALL | NO_REPLY
+    return Evidence.NOTHING if tells_nothing else Evidence.WORKS
 
 
 def opened(
