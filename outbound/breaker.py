@@ -15,6 +15,7 @@ from delivery.statuses import AttemptResult
 from mailboxes.statuses import Provider
 from outbound.backoff import GIVE_UP_AFTER, JITTER
 from outbound.outcomes import Outcome
+from outbound.transports.base import PROVIDER_AWAY
 
 OPENS_AT: Final = 3
 """Unknown outcomes in a row."""
@@ -86,9 +87,10 @@ def evidence_of(outcome: Outcome) -> Evidence:
     """Return what an outcome says: any definite answer shows that the way works.
 
     A call that had no answer shows nothing, or a relay that is away now and loses mail
-    now would never be closed.
+    now would never be closed. A provider that does not answer a probe's question is
+    away still: nothing was sent, and the way stays closed for longer.
     """
-    if outcome.result == AttemptResult.UNCERTAIN:
+    if outcome.result == AttemptResult.UNCERTAIN or outcome.code == PROVIDER_AWAY:
         return Evidence.UNKNOWN
     tells_nothing = outcome.code in NO_CALL | NO_REPLY
     return Evidence.NOTHING if tells_nothing else Evidence.WORKS

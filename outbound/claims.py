@@ -165,7 +165,7 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     # the way is closed: this is its one probe, or it waits
     closed = way_of(way.provider, domain_id=origin.domain_id)
     if closed is None or (probe_at := take_probe(closed, token=token, now=now)) is None:
-        return take()
+        return take(asks_first=True)
     wait_behind(message, state, probe_at=probe_at, now=now)
     return None
 
@@ -180,6 +180,7 @@ def _write(
     *,
     now: datetime,
     started: float,
+    asks_first: bool = False,
 ) -> Claim | None:
     fields = queued_among(message)
     recipients = tuple(fields)
@@ -233,6 +234,7 @@ def _write(
         relay=origin.relay,
         fields=fields,
         journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
+        asks_first=asks_first,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
         seconds_left=lambda: ends - elapsed_clock(),
         announce=partial(announce_phase, message.key, row[0], token),
