@@ -68,7 +68,8 @@ class SesTransport:
             with ending_at(Deadline(seconds)):
                 client.get_account()
         except ClientError as error:
-            return 0 < error.response["ResponseMetadata"]["HTTPStatusCode"] < 500
+            status = int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+            return status < 500
         except Exception:  # whatever fails here, nothing has been sent
             return False
         return True
