@@ -298,13 +298,17 @@ def record(claim: Claim, result: TransportResult) -> None:
     """Write down how a call ended; tried on new connections until one answers.
 
     A repeated record changes nothing. One that comes after its claim has ended settles
-    the doubt, or is kept as evidence.
+    the doubt, or is kept as evidence. What it says of domain and provider follows in
+    transactions of its own, tried in the same way.
     """
     until_answered(claim, lambda: _record(claim, result))
-    if isinstance(result, Rejected) and result.issue is not None:
-        note_issue(claim.domain_id, result.issue)
+    if isinstance(result, Rejected) and (issue := result.issue) is not None:
+        until_answered(claim, lambda: note_issue(claim.domain_id, issue))
     if isinstance(result, Rejected | RetryLater) and result.alert is not None:
-        alert_of_provider(claim.provider, result.alert, code=result.code)
+        alert, code = result.alert, result.code
+        until_answered(
+            claim, lambda: alert_of_provider(claim.provider, alert, code=code)
+        )
 
 
 def until_answered(claim: Claim, write: Callable[[], T]) -> T:

@@ -8,10 +8,12 @@ from django.db import OperationalError, connection
 
 from delivery.models import Attempt, OutboundState
 from delivery.statuses import AttemptResult
-from mailboxes.models import Message, Tenant
+from domains.models import Domain
+from mailboxes.models import Alert, Message, Tenant
 from mailboxes.statuses import MessageStatus, Operation
 from outbound import claims
 from outbound.models import LedgerEntry
+from outbound.transports.base import Rejected, RejectReason, RetryClass, RetryLater
 from tests.factories import (
     AddressFactory,
     QueuedMessageFactory,
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 TRIALS = 20
 CLAIM = r"insert into .?attempts"
 RECORD = r"update .?attempts set finished_at"
+DOMAINS = r"update .?domains"
+ALERTS = r"insert into .?alerts"
 
 
 @pytest.fixture
@@ -137,3 +141,29 @@ def test_a_claim_whose_database_stays_away_makes_no_call(
     assert claims.claim(messages[0].public_id) is None
     assert Attempt.objects.get().result not in AttemptResult.values
     assert Message.objects.get(pk=messages[0].key).status == MessageStatus.QUEUED
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT_AFTER, Fault.CUT_BEFORE])
+def test_what_a_call_says_of_domain_and_provider_survives_a_lost_commit(
+    messages: list[Message],
+    proxy: PgProxy,
+    scripted: ScriptedTransport,
+    fault: Fault,
+) -> None:
+    # Given two refusals that are recorded: one blames the domain, one alerts
+    blames = Rejected(
+        RejectReason.SENDER_DOMAIN_UNAVAILABLE, "535", "no", issue="smtp_auth_failed"
+    )
+    alerts = RetryLater(RetryClass.QUOTA, "quota", alert="provider_quota")
+    scripted.answers = [blames, alerts]
+
+    # When the COMMIT that tells of each is lost
+    for message, marker in zip(messages, (DOMAINS, ALERTS), strict=False):
+        rule = proxy.at_commit(fault, marker=marker)
+        work(message.public_id, scripted)
+        rule.wait()
+
+    # Then it is told all the same, once
+    [issue] = Domain.objects.get().issues
+    assert issue["code"] == "smtp_auth_failed"
+    assert Alert.objects.get().name == "provider_quota"
