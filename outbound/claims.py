@@ -23,9 +23,9 @@ from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult, DeliveryStatus
-from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
+from outbound.alerts import end_wait, report_stuck, told_by
 from outbound.breaker import evidence_of, way_of
 from outbound.breaker_services import note_end, scope_of, take_probe
 from outbound.compose import rfc_message_id_of
@@ -35,10 +35,8 @@ from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Origin, sender_of
 from outbound.settling import (
-    alert_of_provider,
     lapse,
     put_off,
-    report_stuck,
     settle,
     turn_away,
     wait_behind,
@@ -47,9 +45,7 @@ from outbound.transports.base import (
     ClaimLost,
     OutgoingMessage,
     Phase,
-    Rejected,
     RetryClass,
-    RetryLater,
     TransportResult,
 )
 from outbound.transports.loopback import TEST_PROVIDERS, carrier_of
@@ -223,6 +219,8 @@ def _write(
     )
     if row is None:
         return None
+    if state.backoff_n:
+        end_wait(message, domain_id=origin.domain_id)
     ends = started + settings.PM_CLAIM_SECONDS
     outgoing = OutgoingMessage(
         message_id=message.public_id,
@@ -302,13 +300,8 @@ def record(claim: Claim, result: TransportResult) -> None:
     transactions of its own, tried in the same way.
     """
     until_answered(claim, lambda: _record(claim, result))
-    if isinstance(result, Rejected) and (issue := result.issue) is not None:
-        until_answered(claim, lambda: note_issue(claim.domain_id, issue))
-    if isinstance(result, Rejected | RetryLater) and result.alert is not None:
-        alert, code = result.alert, result.code
-        until_answered(
-            claim, lambda: alert_of_provider(claim.provider, alert, code=code)
-        )
+    for tell in told_by(result, provider=claim.provider, domain_id=claim.domain_id):
+        until_answered(claim, tell)
 
 
 def until_answered(claim: Claim, write: Callable[[], T]) -> T:
