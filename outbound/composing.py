@@ -4,28 +4,22 @@ Between the pure steps of the policy and the transaction: keys of the ring are r
 here, and nothing is written (but for the first key of all, on its own connection).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from delivery.statuses import RecipientField
-from domains.statuses import ReplyToken
-from mailboxes.keyring_services import current_key
 from mailboxes.recipients import Party
 from mailboxes.statuses import KeyPurpose
-from mailboxes.thread_tokens import mint_token, with_token
 from outbound.compose import ComposedMessage, ComposeInput, Mailbox, compose
 from outbound.draft import Draft
 from outbound.links import LinkedFile, LinkTarget, files_to_link, mint_link, with_links
 from outbound.mime import Attachment
 from outbound.plan import PlannedFile, PlannedRecipient, SendPlan
 from outbound.policy import LARGEST_MESSAGE, check_size
+from outbound.signing import Signer, reply_address
 
-Signer = Callable[[KeyPurpose], tuple[str, bytes]]
-"""Gives the name and the secret of the key that signs for a purpose."""
-
-NO_KEY: Final = ("0", b"")
 UNNAMED: Final = "file"
 
 
@@ -37,25 +31,11 @@ class Links:
     lifetime: timedelta
 
 
-def ring_key(purpose: KeyPurpose) -> tuple[str, bytes]:
-    """Return the key of the ring that signs; the first use of all makes it."""
-    key = current_key(purpose)
-    return key.kid, key.secret
-
-
-def no_key(purpose: KeyPurpose) -> tuple[str, bytes]:
-    """Return a key that signs nothing: a dry run writes none, and needs the length."""
-    return NO_KEY
-
-
 def reply_to_of(draft: Draft, seq: int, *, sign: Signer) -> Party | None:
     """Return the Reply-To that brings answers back to the thread; None without one."""
-    sender = draft.from_
-    if sender.reply_token != ReplyToken.SUBADDRESS:
-        return None
-    kid, key = sign(KeyPurpose.THREAD)
-    token = mint_token(seq, identity_id=draft.facts.identity_id, kid=kid, key=key)
-    return Party(with_token(sender.address, token), draft.facts.display_name)
+    facts = draft.facts
+    address = reply_address(draft.from_, seq, identity_id=facts.identity_id, sign=sign)
+    return Party(address, facts.display_name) if address else None
 
 
 def compose_plan(

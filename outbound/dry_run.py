@@ -4,13 +4,13 @@ from typing import Any, Final
 
 from core.ids import new_id
 from mailboxes.selectors import identity_in_reach
-from outbound.composing import no_key
 from outbound.draft import Draft
 from outbound.errors import AllRecipientsSuppressed, RecipientBlocked
 from outbound.order import Order
 from outbound.plan import PlannedRecipient
 from outbound.prepare import judge, plan_of, with_target
 from outbound.selectors import look_without_key
+from outbound.signing import no_key
 from outbound.stored_html import with_original
 from suppressions.filters import DryRunRefusal, dry_run_refusal
 

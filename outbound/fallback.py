@@ -9,15 +9,12 @@ from typing import Final
 from core.addresses import domain_of, org_domain
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult
-from domains.statuses import ReplyToken
-from mailboxes.keyring_services import current_key
 from mailboxes.models import Message
-from mailboxes.statuses import KeyPurpose
-from mailboxes.thread_tokens import mint_token, with_token
 from outbound.compose import Mailbox
 from outbound.rewriting import with_sender
 from outbound.senders import Origin
 from outbound.serializers import Json, person
+from outbound.signing import reply_address, ring_key
 
 FLAG: Final = "sent_via_fallback"
 
@@ -34,7 +31,9 @@ def leave_from(
     }
     state.save(update_fields=["as_composed"])
     name = message.from_name or ""
-    answers_to = _answers_to(message, origin)
+    answers_to = reply_address(
+        origin, message.thread.seq, identity_id=message.identity_id, sign=ring_key
+    )
     _name_sender(
         message,
         origin.address,
@@ -78,14 +77,3 @@ def _name_sender(
     message.save(
         update_fields=["from_address", "sender_domain", "reply_to", "flags"],
     )
-
-
-def _answers_to(message: Message, origin: Origin) -> str | None:
-    """Return the address that brings answers back to the thread."""
-    if origin.reply_token != ReplyToken.SUBADDRESS:
-        return None
-    key = current_key(KeyPurpose.THREAD)
-    token = mint_token(
-        message.thread.seq, identity_id=message.identity_id, kid=key.kid, key=key.secret
-    )
-    return with_token(origin.address, token)

@@ -19,7 +19,7 @@ from mailboxes.statuses import Operation, TenantMode
 from outbound.answered import answered_facts, thread_facts
 from outbound.answering import carried_count, carries_files
 from outbound.compose import ComposedMessage
-from outbound.composing import Links, Signer, compose_plan, reply_to_of
+from outbound.composing import Links, compose_plan, reply_to_of
 from outbound.content import carried_file
 from outbound.draft import Draft, NewIds
 from outbound.errors import AttachmentGone
@@ -27,6 +27,7 @@ from outbound.mime import Attachment
 from outbound.order import Order
 from outbound.plan import SendFacts, SendPlan, StoredFile
 from outbound.policy import check_recipients, check_request
+from outbound.signing import Signer
 from suppressions.selectors import filter_facts
 
 READ_SECONDS = 10.0

@@ -10,7 +10,6 @@ from core.errors import DeadlinePassed
 from core.ids import new_id
 from core.points import reach
 from outbound import ledger, services
-from outbound.composing import ring_key
 from outbound.ledger import Accepted, Slot
 from outbound.order import Order
 from outbound.plan import SendFacts
@@ -18,6 +17,7 @@ from outbound.prepare import judge, plan_of, with_target
 from outbound.selectors import look_again, look_without_key
 from outbound.sent_copy import SentCopy
 from outbound.services import Stale
+from outbound.signing import ring_key
 from outbound.stored_html import with_original
 from outbound.thread_lock import patience
 from quota.selectors import peek_at_caps

@@ -37,7 +37,7 @@ def api(identity: Identity) -> ApiClient:
 
 
 @pytest.fixture
-def test_api(db: None) -> ApiClient:
+def sandbox_api(db: None) -> ApiClient:
     """A client of a test tenant."""
     address = AddressFactory.create(identity__tenant__mode=TenantMode.TEST)
     return client_of(address.identity)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 REQUEST_ID = re.compile(r"req_[0-9A-HJKMNP-TV-Z]{26}")
 
 
-def refused(response: Any, status: int, code: str) -> None:
+def assert_refused(response: Any, status: int, code: str) -> None:
     assert response.status_code == status, response.content
     error = Error.model_validate(response.json()).error
     assert error.code == code
@@ -35,7 +35,7 @@ def refused(response: Any, status: int, code: str) -> None:
     "path", ["/v1", "/v1/", "/v1/nothing", "/v1/me/", "/health/", "/v2/me"]
 )
 def test_a_path_that_is_not_there(path: str) -> None:
-    refused(Client().get(path), 404, "route_not_found")
+    assert_refused(Client().get(path), 404, "route_not_found")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_verb_that_the_path_does_not_know(
         method, path or api.path, headers={"Authorization": f"Bearer {api.secret}"}
     )
 
-    refused(response, 405, "method_not_allowed")
+    assert_refused(response, 405, "method_not_allowed")
     assert set(response["Allow"].split(", ")) == set(allow.split(", "))
 
 
@@ -68,7 +68,7 @@ def test_a_bug_is_a_500_that_says_nothing_of_it(
             api.path, headers={"Authorization": f"Bearer {api.secret}"}
         )
 
-    refused(response, 500, "internal_error")
+    assert_refused(response, 500, "internal_error")
     assert b"secret" not in response.content
     assert "secret words" not in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_a_database_that_is_away_is_a_503(api: ApiClient) -> None:
     with patch("mailboxes.selectors.fetch_one", side_effect=OperationalError("gone")):
         response = api.get("/v1/me")
 
-    refused(response, 503, "unavailable")
+    assert_refused(response, 503, "unavailable")
     assert response.json()["error"]["retryable"] is True
 
 
@@ -88,7 +88,7 @@ def test_a_host_that_is_not_ours_is_refused_in_the_envelope(
 
     response = Client().get("/health", headers={"Host": "evil.example"})
 
-    refused(response, 400, "invalid_request")
+    assert_refused(response, 400, "invalid_request")
 
 
 def test_a_body_is_refused_by_its_length_before_it_is_read(api: ApiClient) -> None:
@@ -104,9 +104,9 @@ def test_a_body_is_refused_by_its_length_before_it_is_read(api: ApiClient) -> No
         headers={**headers, "Transfer-Encoding": "chunked"},
     )
 
-    refused(long, 413, "payload_too_large")
-    refused(none, 411, "length_required")
-    refused(chunked, 411, "length_required")
+    assert_refused(long, 413, "payload_too_large")
+    assert_refused(none, 411, "length_required")
+    assert_refused(chunked, 411, "length_required")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_no_usable_key_is_one_answer_for_every_cause(header: str | None) -> None
 
     response = Client().get("/v1/me", headers=headers)
 
-    refused(response, 401, "unauthenticated")
+    assert_refused(response, 401, "unauthenticated")
     assert response["WWW-Authenticate"] == "Bearer"
     assert response.json()["error"]["message"] == "No usable API key."
 
@@ -135,21 +135,21 @@ def test_a_right_lookup_with_a_wrong_secret_is_no_key(api: ApiClient) -> None:
 
     response = Client().get("/v1/me", headers={"Authorization": f"Bearer {wrong}"})
 
-    refused(response, 401, "unauthenticated")
+    assert_refused(response, 401, "unauthenticated")
 
 
 def test_a_key_of_the_other_mode_is_no_key(api: ApiClient) -> None:
     ApiKey.objects.update(mode="test")
 
-    refused(api.get("/v1/me"), 401, "unauthenticated")
+    assert_refused(api.get("/v1/me"), 401, "unauthenticated")
 
 
 def test_only_the_holder_learns_that_a_key_is_revoked_or_over(api: ApiClient) -> None:
     ApiKey.objects.update(expires_at="2020-01-01T00:00Z")
-    refused(api.get("/v1/me"), 401, "key_expired")
+    assert_refused(api.get("/v1/me"), 401, "key_expired")
 
     ApiKey.objects.update(revoked_at="2020-01-01T00:00Z")
-    refused(api.get("/v1/me"), 401, "key_revoked")
+    assert_refused(api.get("/v1/me"), 401, "key_revoked")
 
 
 def test_a_key_without_the_scope_is_told_which_one(identity: Identity) -> None:
@@ -160,7 +160,7 @@ def test_a_key_without_the_scope_is_told_which_one(identity: Identity) -> None:
 
     response = reader.send(booking())
 
-    refused(response, 403, "permission_denied")
+    assert_refused(response, 403, "permission_denied")
     assert response.json()["error"]["details"] == {"required": ["messages:send"]}
     assert reader.get(reader.path).status_code == 200
 
@@ -180,11 +180,11 @@ def test_what_is_out_of_reach_is_answered_like_what_does_not_exist(
     for suffix in ("", f"/{message.public_id}", f"/{message.public_id}/attempts"):
         foreign = api.get(f"/v1/identities/{theirs.id}/messages{suffix}")
         missing = api.get(f"/v1/identities/{nobody}/messages{suffix}")
-        refused(foreign, 404, "identity_not_found")
+        assert_refused(foreign, 404, "identity_not_found")
         assert without_request_id(foreign) == without_request_id(missing)
     mine = api.get(f"{api.path}/{message.public_id}")
     none = api.get(f"{api.path}/msg_{'0' * 26}")
-    refused(mine, 404, "message_not_found")
+    assert_refused(mine, 404, "message_not_found")
     assert without_request_id(mine) == without_request_id(none)
 
 
@@ -198,7 +198,7 @@ def test_sending_as_another_tenants_identity_is_sending_as_nobody(
     foreign = api.send(body, key=key, path=f"/v1/identities/{theirs.id}/messages")
     missing = api.send(body, key=key, path="/v1/identities/nonsense/messages")
 
-    refused(foreign, 404, "identity_not_found")
+    assert_refused(foreign, 404, "identity_not_found")
     assert without_request_id(foreign) == without_request_id(missing)
 
 
@@ -207,7 +207,7 @@ def test_a_key_of_another_tenant_never_sees_the_ledger(api: ApiClient) -> None:
     other = AddressFactory.create().identity
     stranger = ApiClient(create_key(name="x", tenant=other.tenant).secret, other.id)
 
-    refused(
+    assert_refused(
         stranger.send(booking(), key="shared", path=api.path), 404, "identity_not_found"
     )
     assert stranger.send(booking(), key="shared").json()["deduplicated"] is False
@@ -219,7 +219,7 @@ def test_an_identity_key_reaches_its_identity_only(identity: Identity) -> None:
     mine = ApiClient(made.secret, identity.id)
 
     assert mine.send(booking()).status_code == 202
-    refused(
+    assert_refused(
         mine.send(booking(), path=f"/v1/identities/{sibling.id}/messages"),
         404,
         "identity_not_found",

@@ -34,7 +34,7 @@ def key_of(client: ApiClient) -> str:
     return str(client.get("/v1/me").json()["id"])
 
 
-def refused(answer: Any, status: int, code: str) -> None:
+def assert_refused(answer: Any, status: int, code: str) -> None:
     assert (answer.status_code, code_of(answer)) == (status, code), answer.content
 
 
@@ -83,8 +83,8 @@ def test_a_key_is_made_and_its_secret_works(api: ApiClient, identity: Identity) 
     )
 
 
-def test_a_test_tenants_keys_say_so(test_api: ApiClient) -> None:
-    made = test_api.post("/v1/keys", wish()).json()
+def test_a_test_tenants_keys_say_so(sandbox_api: ApiClient) -> None:
+    made = sandbox_api.post("/v1/keys", wish()).json()
 
     assert made["secret"].startswith("pmk_test_")
     assert made["mode"] == "test"
@@ -132,7 +132,7 @@ def test_a_malformed_wish_is_refused_with_its_path(
 
     answer = api.post("/v1/keys", body)
 
-    refused(answer, 400, "invalid_request")
+    assert_refused(answer, 400, "invalid_request")
     assert paths_of(answer) == paths
     assert ApiKey.objects.count() == before
 
@@ -145,7 +145,7 @@ def test_a_permission_above_the_level_is_refused_before_the_callers_own_are_aske
 
     answer = narrow.post("/v1/keys", wish(str(scope)))
 
-    refused(answer, 400, "invalid_request")
+    assert_refused(answer, 400, "invalid_request")
     reason = answer.json()["error"]["details"]["reason"]
     assert reason == "permission_not_allowed_for_level"
     assert paths_of(answer) == ["permissions"]
@@ -173,7 +173,7 @@ def test_nobody_gives_what_they_do_not_hold(identity: Identity) -> None:
     ]
 
     for answer in answers:
-        refused(answer, 403, "key_scope_exceeded")
+        assert_refused(answer, 403, "key_scope_exceeded")
     same_but_for_the_request(*answers)
     assert not ApiKey.objects.filter(name="worker").exists()
     assert mine.post("/v1/keys", wish("usage:read")).status_code == 201
@@ -190,12 +190,12 @@ def test_a_platform_key_makes_keys_for_all_and_is_told_what_is_not_there(
 
     assert (made["level"], made["mode"]) == ("tenant", "test")
     missing = post("/v1/keys", wish(tenant_id="ten_" + "0" * 26))
-    refused(missing, 404, "tenant_not_found")
+    assert_refused(missing, 404, "tenant_not_found")
     for body in (
         wish(identity_id="idn_" + "0" * 26),
         wish(identity_id=identity.id, tenant_id=tenant.id),
     ):
-        refused(post("/v1/keys", body), 404, "identity_not_found")
+        assert_refused(post("/v1/keys", body), 404, "identity_not_found")
 
 
 def test_an_identity_that_is_being_deleted_gets_no_key(
@@ -204,8 +204,8 @@ def test_an_identity_that_is_being_deleted_gets_no_key(
     assert api.delete(f"/v1/identities/{identity.id}").status_code == 202
 
     body = wish(identity_id=identity.id)
-    refused(api.post("/v1/keys", body), 403, "key_scope_exceeded")
-    refused(platform_api.post("/v1/keys", body), 404, "identity_not_found")
+    assert_refused(api.post("/v1/keys", body), 403, "key_scope_exceeded")
+    assert_refused(platform_api.post("/v1/keys", body), 404, "identity_not_found")
     assert not ApiKey.objects.filter(identity=identity).exists()
 
 
@@ -231,7 +231,7 @@ def test_a_key_out_of_reach_is_not_there(identity: Identity) -> None:
             [caller.post(f"/v1/keys/{key_id}/rotate") for key_id in ids],
             [caller.post(f"/v1/keys/{key_id}/rotate", {"x": 1}) for key_id in ids],
         ):
-            refused(answers[0], 404, "key_not_found")
+            assert_refused(answers[0], 404, "key_not_found")
             same_but_for_the_request(*answers)
     assert not ApiKey.objects.exclude(revoked_at=None).exists()
 
@@ -250,10 +250,10 @@ def test_a_wider_key_is_not_touched(identity: Identity) -> None:
     before = list(ApiKey.objects.filter(name="w").order_by("id").values())
 
     for key_id in (made.key.id for made in wide):
-        refused(caller.get(f"/v1/keys/{key_id}"), 403, "key_scope_exceeded")
-        refused(caller.delete(f"/v1/keys/{key_id}"), 403, "key_scope_exceeded")
+        assert_refused(caller.get(f"/v1/keys/{key_id}"), 403, "key_scope_exceeded")
+        assert_refused(caller.delete(f"/v1/keys/{key_id}"), 403, "key_scope_exceeded")
         turned = caller.post(f"/v1/keys/{key_id}/rotate")
-        refused(turned, 403, "key_scope_exceeded")
+        assert_refused(turned, 403, "key_scope_exceeded")
 
     assert list(ApiKey.objects.filter(name="w").order_by("id").values()) == before
     listed = [key["name"] for key in caller.get("/v1/keys").json()["data"]]
@@ -310,7 +310,7 @@ def test_keys_manage_is_needed(identity: Identity) -> None:
         poor.delete(mine),
         poor.post(f"{mine}/rotate"),
     ):
-        refused(answer, 403, "permission_denied")
+        assert_refused(answer, 403, "permission_denied")
         assert answer.json()["error"]["details"]["required"] == ["keys:manage"]
 
 
@@ -326,8 +326,8 @@ def test_a_revoked_key_is_refused_at_once_and_what_it_made_lives_on(
     revoked = api.delete(f"/v1/keys/{parent['id']}")
 
     assert (revoked.status_code, revoked.content) == (204, b"")
-    refused(ApiClient(new, "").get("/v1/me"), 401, "key_revoked")
-    refused(ApiClient(old, "").get("/v1/me"), 401, "unauthenticated")
+    assert_refused(ApiClient(new, "").get("/v1/me"), 401, "key_revoked")
+    assert_refused(ApiClient(old, "").get("/v1/me"), 401, "unauthenticated")
     assert ApiClient(child["secret"], "").get("/v1/me").status_code == 200
     row = ApiKey.objects.get(id=parent["id"])
     assert (row.prev_hash, row.prev_expires_at) == (None, None)
@@ -342,7 +342,7 @@ def test_a_revoked_key_is_refused_at_once_and_what_it_made_lives_on(
 def test_a_key_may_end_itself(api: ApiClient) -> None:
     assert api.delete(f"/v1/keys/{key_of(api)}").status_code == 204
 
-    refused(api.get("/v1/me"), 401, "key_revoked")
+    assert_refused(api.get("/v1/me"), 401, "key_revoked")
 
 
 def test_a_key_ends_by_the_databases_clock(api: ApiClient) -> None:
@@ -353,7 +353,7 @@ def test_a_key_ends_by_the_databases_clock(api: ApiClient) -> None:
 
     clock.offset = timedelta(hours=1)
 
-    refused(holder.get("/v1/me"), 401, "key_expired")
+    assert_refused(holder.get("/v1/me"), 401, "key_expired")
 
 
 def test_two_secrets_count_until_the_overlap_ends(api: ApiClient) -> None:
@@ -415,7 +415,7 @@ def test_a_key_that_has_ended_is_not_rotated(api: ApiClient) -> None:
 
     for key_id, reason in ((revoked, "key_revoked"), (expired, "key_expired")):
         answer = api.post(f"/v1/keys/{key_id}/rotate")
-        refused(answer, 400, "invalid_request")
+        assert_refused(answer, 400, "invalid_request")
         assert answer.json()["error"]["details"]["reason"] == reason
 
 

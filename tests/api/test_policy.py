@@ -20,7 +20,7 @@ from tests.support.api import (
 pytestmark = pytest.mark.django_db
 
 
-def refused(response: Any, status: int, code: str, **details: Any) -> None:
+def assert_refused(response: Any, status: int, code: str, **details: Any) -> None:
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (status, code), error
     assert_fix_can_be_followed(response)
@@ -36,28 +36,28 @@ def test_an_identity_that_is_being_deleted_is_not_there(
 ) -> None:
     Identity.objects.update(status=status)
 
-    refused(api.send(booking()), 404, "identity_not_found")
+    assert_refused(api.send(booking()), 404, "identity_not_found")
 
 
 def test_a_suspension_answers_before_the_pause_that_it_makes(api: ApiClient) -> None:
     Identity.objects.update(status="paused", pause_reason="tenant_suspended")
     Tenant.objects.update(status="suspended")
 
-    refused(api.send(booking()), 403, "tenant_suspended")
+    assert_refused(api.send(booking()), 403, "tenant_suspended")
 
 
 @pytest.mark.parametrize("reason", ["manual", "abuse_threshold"])
 def test_a_paused_identity_says_why(api: ApiClient, reason: str) -> None:
     Identity.objects.update(status="paused", pause_reason=reason)
 
-    refused(api.send(booking()), 409, "identity_paused", reason=reason)
+    assert_refused(api.send(booking()), 409, "identity_paused", reason=reason)
 
 
 @pytest.mark.parametrize("missing", ["owner_name", "owner_email"])
 def test_somebody_must_be_accountable(api: ApiClient, missing: str) -> None:
     Identity.objects.update(**{missing: ""})
 
-    refused(api.send(booking()), 409, "identity_owner_required")
+    assert_refused(api.send(booking()), 409, "identity_owner_required")
 
 
 def test_a_tenant_may_allow_more_recipients_but_never_more_than_49(
@@ -66,28 +66,28 @@ def test_a_tenant_may_allow_more_recipients_but_never_more_than_49(
     Tenant.objects.update(policy={"max_recipients": 100})
     many = [f"r{n}@example.org" for n in range(50)]
 
-    refused(api.send(booking(to=many)), 400, "too_many_recipients", limit=49)
+    assert_refused(api.send(booking(to=many)), 400, "too_many_recipients", limit=49)
     assert api.send(booking(to=many[:49])).status_code == 202
 
 
 def test_a_test_tenant_writes_to_nobody_outside(
-    test_api: ApiClient, address: Address
+    sandbox_api: ApiClient, address: Address
 ) -> None:
     inside = "any.thing@SIMULATOR.invalid"
     stranger = f"nobody@{address.address.partition('@')[2]}"
     for outside in ("jo@example.net", stranger, "a@x.simulator.invalid"):
-        response = test_api.send(booking(to=[inside], cc=[outside]))
-        refused(response, 403, "test_mode_recipient")
+        response = sandbox_api.send(booking(to=[inside], cc=[outside]))
+        assert_refused(response, 403, "test_mode_recipient")
 
-    assert test_api.send(booking(to=[inside])).status_code == 202
+    assert sandbox_api.send(booking(to=[inside])).status_code == 202
 
 
 def test_marketing_and_automatic_replies_need_their_grounds(api: ApiClient) -> None:
     marketing = api.send(booking(kind="marketing"))
     automatic = api.send(booking(kind="auto_reply"))
 
-    refused(marketing, 400, "marketing_requirements_missing")
-    refused(automatic, 409, "auto_reply_not_allowed")
+    assert_refused(marketing, 400, "marketing_requirements_missing")
+    assert_refused(automatic, 409, "auto_reply_not_allowed")
 
 
 @pytest.mark.parametrize("state", ["pending", "verifying"])
@@ -96,7 +96,7 @@ def test_a_domain_that_is_not_verified_cannot_send(api: ApiClient, state: str) -
 
     response = api.send(booking())
 
-    refused(response, 409, "domain_not_ready")
+    assert_refused(response, 409, "domain_not_ready")
     assert response.json()["error"]["retryable"] is True
 
 
@@ -159,7 +159,7 @@ def test_a_transport_that_is_not_configured_is_said_so(
     Domain.objects.update(transport=transport)
 
     reason = f"{transport}_not_configured"
-    refused(api.send(booking()), 422, "transport_unavailable", reason=reason)
+    assert_refused(api.send(booking()), 422, "transport_unavailable", reason=reason)
 
 
 def test_with_ses_configured_a_domain_of_ses_may_send(
@@ -190,7 +190,7 @@ def test_a_message_that_no_transport_takes_is_refused(api: ApiClient) -> None:
     response = api.send(booking(attachments=[file]))
 
     assert response.status_code == 413
-    refused(response, 413, "message_too_large")
+    assert_refused(response, 413, "message_too_large")
 
 
 def test_signature_and_disclosure_are_part_of_what_is_said(api: ApiClient) -> None:

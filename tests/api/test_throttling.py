@@ -28,7 +28,7 @@ def _empty_buckets() -> Iterator[None]:
     buckets.limiter.cache_clear()
 
 
-def refused(response: Any, bucket: str, limit: int) -> None:
+def assert_refused(response: Any, bucket: str, limit: int) -> None:
     assert (response.status_code, code_of(response)) == (429, "rate_limited")
     details = response.json()["error"]["details"]
     assert details["bucket"] == bucket
@@ -45,7 +45,7 @@ def test_a_key_has_its_calls_a_minute(api: ApiClient, settings: Any) -> None:
 
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[0]["RateLimit-Limit"] == "2"
-    refused(answers[2], "key", 2)
+    assert_refused(answers[2], "key", 2)
 
 
 def test_all_keys_of_a_tenant_share_a_bucket(
@@ -55,7 +55,7 @@ def test_all_keys_of_a_tenant_share_a_bucket(
     other = ApiClient(create_key(name="b", tenant=identity.tenant).secret, "")
 
     assert api.get("/v1/me").status_code == other.get("/v1/me").status_code == 200
-    refused(api.get("/v1/me"), "tenant", 2)
+    assert_refused(api.get("/v1/me"), "tenant", 2)
 
 
 def test_sends_of_an_identity_are_counted_before_anything_of_them_is_read(
@@ -65,7 +65,7 @@ def test_sends_of_an_identity_are_counted_before_anything_of_them_is_read(
     api.send(booking())
     api.send("no json")
 
-    refused(api.send(booking()), "send", 2)
+    assert_refused(api.send(booking()), "send", 2)
     assert api.get(api.path).status_code == 200
 
 
@@ -88,7 +88,7 @@ def test_refused_keys_are_counted_by_client(monkeypatch: pytest.MonkeyPatch) -> 
     elsewhere = Client(REMOTE_ADDR="192.0.2.7").get("/v1/me")
 
     assert [answer.status_code for answer in answers] == [401, 401, 429]
-    refused(answers[2], "client", 2)
+    assert_refused(answers[2], "client", 2)
     assert elsewhere.status_code == 401
 
 
@@ -136,7 +136,7 @@ def test_the_call_past_the_default_of_each_bucket_is_refused(
     fill(bucket, *whose[bucket], calls=limit - 1, limit=limit)
 
     assert api.send(booking(), key="last").status_code == 202
-    refused(api.send(booking(), key="past"), bucket, limit)
+    assert_refused(api.send(booking(), key="past"), bucket, limit)
 
 
 def test_a_hundred_and_twenty_sends_a_minute_are_the_default(
@@ -147,7 +147,7 @@ def test_a_hundred_and_twenty_sends_a_minute_are_the_default(
     answers = [api.send("no json") for _ in range(120)]
 
     assert {answer.status_code for answer in answers} == {400}
-    refused(api.send(booking()), "send", 120)
+    assert_refused(api.send(booking()), "send", 120)
 
 
 @pytest.mark.parametrize("route", ["reply", "reply-all", "forward"])

@@ -19,7 +19,7 @@ FILE = {
 }
 
 
-def refused(response: Any, code: str, *paths: str) -> None:
+def assert_refused(response: Any, code: str, *paths: str) -> None:
     assert (response.status_code, code_of(response)) == (400, code), response.content
     assert paths_of(response) == list(paths)
     assert not Message.objects.exists()
@@ -111,7 +111,7 @@ def test_all_wrong_fields_are_listed_at_once(api: ApiClient) -> None:
 def test_content_beyond_a_limit_is_named(
     api: ApiClient, changes: dict[str, Any], path: str
 ) -> None:
-    refused(api.send(booking(**changes)), "invalid_request", path)
+    assert_refused(api.send(booking(**changes)), "invalid_request", path)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_header_that_callers_may_not_set_is_refused(
     response = api.send(booking(headers={"X-Fine": "1", name: "v"}))
 
     shown = name.encode("ascii", "backslashreplace").decode()[:100]
-    refused(response, "header_not_allowed", f"headers.{shown}")
+    assert_refused(response, "header_not_allowed", f"headers.{shown}")
 
 
 @pytest.mark.parametrize("break_", ["\r\n", "\r", "\n", "\x01", "\x7f", "\t"])
@@ -164,7 +164,7 @@ def test_a_line_break_or_control_never_reaches_a_header(
     body = booking(**changes[field])
 
     code = "address_invalid" if field == "address" else "invalid_request"
-    refused(api.send(body), code, path)
+    assert_refused(api.send(body), code, path)
 
 
 @pytest.mark.parametrize("character", ["\u0085", "\u2028", "\u2029"])
@@ -205,7 +205,7 @@ def test_a_file_name_is_cleaned_not_refused(api: ApiClient) -> None:
 def test_what_the_database_cannot_store_is_refused_with_its_place(
     api: ApiClient, changes: dict[str, Any], path: str
 ) -> None:
-    refused(api.send(booking(**changes)), "invalid_request", path)
+    assert_refused(api.send(booking(**changes)), "invalid_request", path)
 
 
 @pytest.mark.parametrize(
@@ -228,18 +228,18 @@ def test_what_the_database_cannot_store_is_refused_with_its_place(
     ],
 )
 def test_what_is_no_json_object_is_refused(api: ApiClient, text: str) -> None:
-    refused(api.send(text), "invalid_request")
+    assert_refused(api.send(text), "invalid_request")
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe{\x00}\x00", b'{"a":"\xed\xa0\x80"}'])
 def test_what_is_no_utf8_is_refused(api: ApiClient, raw: bytes) -> None:
-    refused(api.send(raw), "invalid_request")
+    assert_refused(api.send(raw), "invalid_request")
 
 
 def test_a_name_that_stands_twice_is_refused(api: ApiClient) -> None:
     body = json.dumps(booking())[:-1] + ',"subject":"other"}'
 
-    refused(api.send(body), "invalid_request", "subject")
+    assert_refused(api.send(body), "invalid_request", "subject")
 
 
 def test_a_whole_emoji_is_no_lone_surrogate(api: ApiClient) -> None:
@@ -257,7 +257,7 @@ def test_a_body_of_another_type_is_refused(api: ApiClient) -> None:
         headers={"Authorization": f"Bearer {api.secret}", "Idempotency-Key": "k"},
     )
 
-    refused(response, "invalid_request")
+    assert_refused(response, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_recipient_that_is_no_address_is_named(
 ) -> None:
     response = api.send(booking(cc=["ok@example.org", {"address": recipient}]))
 
-    refused(response, code, "cc[1]")
+    assert_refused(response, code, "cc[1]")
 
 
 def test_a_message_with_too_many_recipients_is_refused(api: ApiClient) -> None:
@@ -286,7 +286,7 @@ def test_a_message_with_too_many_recipients_is_refused(api: ApiClient) -> None:
 
     response = api.send(booking(to=eleven[:6], cc=eleven[6:8], bcc=eleven[8:]))
 
-    refused(response, "too_many_recipients")
+    assert_refused(response, "too_many_recipients")
     assert response.json()["error"]["details"] == {"limit": 10}
 
 
