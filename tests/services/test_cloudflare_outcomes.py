@@ -89,9 +89,14 @@ class Row:
 
 
 def _rejected(
-    answer: Step, code: str, reason: str = "provider_validation", **told: str
+    answer: Step,
+    code: str,
+    reason: str = "provider_validation",
+    *,
+    alert: str | None = None,
+    issue: str | None = None,
 ) -> Row:
-    return Row(answer, "rejected", reason, code, **told)
+    return Row(answer, "rejected", reason, code, alert, issue)
 
 
 def _e(code: str, status: int = 400) -> Say:
