@@ -230,6 +230,7 @@ def fault_of(
 def test_whatever_happens_in_a_gap_nobody_gets_two_and_nothing_is_left(
     gap: str, thread: Thread, settings: Settings
 ) -> None:
+    settings.PM_BACKOFF_SCALE = 6  # a day of waiting in few rings
     answers = cycle(GAPS[gap])
     faults = []
     for act, answer in zip(ACTS, answers, strict=False):

@@ -16,6 +16,8 @@ from core import clock
 from core.clock import database_now
 from delivery.models import Attempt, OutboundState
 from mailboxes.models import Alert, Message
+from outbound import claims
+from outbound.alarms import sweep_claims
 from outbound.deliver import deliver
 from outbound.models import Breaker
 from tests.services.conftest import assert_units_add_up
@@ -143,6 +145,48 @@ def test_ten_minutes_without_a_relay_leave_nothing_in_doubt() -> None:
 
         assert_cost(0, of=13)
         assert server.copies.total() == 13
+
+
+def test_row_45_a_provider_away_for_a_day_costs_three_and_the_probe_that_was_killed(
+    settings: Settings, refused: str
+) -> None:
+    # Given five messages, of which three are in doubt
+    settings.PM_BACKOFF_SCALE = 6  # waits from half an hour to six hours: fewer probes
+    messages = [queued(thread=thread_of_cloudflare()) for _ in range(5)]
+    for name, value in {"PM_CF_ACCOUNT_ID": "a", "PM_CF_API_BASE": refused}.items():
+        setattr(settings, name, value)
+    for message in messages:
+        deliver(message.public_id)
+    assert Counter(status_of(messages)) == {"uncertain": 3, "queued": 2}
+
+    # When the worker of the first probe is killed, and the provider stays away
+    clock.offset += timedelta(minutes=34)
+    assert claims.claim(messages[3].public_id) is not None
+    ring_until_nothing_waits()
+
+    # Then no other mail was risked, and what waited for a day has failed
+    assert status_of(messages) == ["uncertain"] * 4 + ["failed"]
+    assert Attempt.objects.get(phase="worker_lost").message == messages[3]
+    away = Attempt.objects.filter(code="provider_away")
+    assert away.count() >= 4
+    assert not OutboundState.objects.exists()
+    assert_units_add_up(messages[0])
+
+
+def status_of(messages: list[Message]) -> list[str]:
+    """Return the statuses, in the messages' order."""
+    for message in messages:
+        message.refresh_from_db()
+    return [message.status for message in messages]
+
+
+def ring_until_nothing_waits() -> None:
+    """Ring what is due and run the alarm, for as long as anything is left."""
+    while (row := OutboundState.objects.order_by("dispatch_at").first()) is not None:
+        due = row.dispatch_at or database_now() + timedelta(seconds=300)
+        clock.offset += max(due - database_now(), timedelta(0))
+        deliver(row.message.public_id)
+        sweep_claims()
 
 
 # --- the question --------------------------------------------------------------------
