@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 TESTS ?= tests
 WORKERS ?= 2
-# files in their order, the small ones last: no process waits long for the other's end
+# files in their order (tests/conftest.py has it): no process waits long for another's end
 PYTEST := pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # with DATABASE_URL set that server is used; otherwise an embedded one, for this run only
 WITH_DATABASE = $(if $(DATABASE_URL),,$(PYTHON_RUN) -m pylota.embedded run --fast --)

@@ -19,3 +19,9 @@ def described(**what: Any) -> Callable[[C], C]:
         return method
 
     return keep
+
+
+def described_parameters(method: object) -> frozenset[str]:
+    """Return the names of the parameters that a method is described to take."""
+    what = getattr(method, KEPT, {})
+    return frozenset(parameter.name for parameter in what.get("parameters", ()))

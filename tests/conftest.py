@@ -27,6 +27,21 @@ settings.register_profile(
 settings.load_profile("pylota")
 
 
+ORDER = ("e2e", "concurrency", "brokers", "embedded", "api", "services", "unit")
+"""The folders of tests, those first that wait most: the end is left to the quick."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the slow folders begin, so that no process waits long for another's end."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _patience_with_databases() -> Iterator[None]:
     """Let a test database take its time to be made and dropped: that is not ours."""

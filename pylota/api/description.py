@@ -14,6 +14,8 @@ from pylota.api.answer_headers import headers_of
 from pylota.api.path_parts import PATH_PARTS
 
 KEY: Final = "Idempotency-Key"
+EXTENDED: Final = "kwargs"
+"""Where ``extend_schema`` leaves what it made of a method."""
 CODE: Final = re.compile(r"`[a-z_]+`")
 
 COMMON = {
@@ -49,8 +51,8 @@ class Generator(SchemaGenerator):
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         """Return the view of a call, described as ``core.described`` kept it."""
         call = getattr(callback.cls, method.lower())
-        if (what := vars(call).pop(KEPT, None)) is not None:
-            setattr(callback.cls, method.lower(), extend_schema(**what)(call))
+        if (what := vars(call).get(KEPT)) and not hasattr(call, EXTENDED):
+            extend_schema(**what)(call)
         made: Any = super()  # untyped
         return made.create_view(callback, method, request)
 

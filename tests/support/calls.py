@@ -73,9 +73,7 @@ GOOD: Final[Mapping[Call, Good]] = {
     ("message-resolve", "POST"): Good(
         {"outcome": "sent"}, {"outcome": "not_sent"}, parts=_IN_DOUBT
     ),
-    ("message-cancel", "POST"): Good(
-        other="other=1", parts={"message_id": "queued_message_id"}
-    ),
+    ("message-cancel", "POST"): Good(parts={"message_id": "queued_message_id"}),
     ("thread", "PATCH"): Good({"read": True}),
     ("message", "PATCH"): Good({"labels_add": ["urgent"]}),
     ("signing-key-rotate", "POST"): Good(other="revoke_previous=true"),
@@ -114,6 +112,11 @@ def filled(call: Call, rows: Mapping[str, str]) -> str:
 def body_of(call: Call, rows: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the body that makes a call succeed, or None where it takes none."""
     return _with_ids(GOOD.get(call, Good()).body, rows)
+
+
+def has_another(call: Call) -> bool:
+    """Tell whether another request of the kind can be made: some take nothing."""
+    return bool(GOOD[call].other)
 
 
 def another(call: Call, rows: Mapping[str, str]) -> tuple[str, dict[str, Any] | None]:
