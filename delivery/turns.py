@@ -15,7 +15,7 @@ from core.clock import database_now
 from core.database import execute
 from delivery.models import EventPull
 from delivery.statuses import EventSource
-from mailboxes.services import raise_alert, resolve_alert
+from mailboxes.services import raise_alert, resolve_alerts
 from mailboxes.statuses import Severity
 
 TURN: Final = timedelta(seconds=120)
@@ -69,7 +69,7 @@ def end_turn(token: UUID, *, failure: str | None = None) -> None:
             details={"failures": failures, "code": failure},
         )
     elif pull.failures and not failures:
-        resolve_alert(ALERT, subject=pull.source)
+        resolve_alerts(ALERT, subject=pull.source)
 
 
 def _wait(failures: int) -> timedelta:

@@ -36,8 +36,8 @@ from delivery.statuses import (
     EventSource,
 )
 from mailboxes.models import Message
-from mailboxes.services import NewEvent, audit, raise_alert
-from mailboxes.statuses import MessageStatus, Provider, Severity
+from mailboxes.services import NewEvent, audit
+from mailboxes.statuses import MessageStatus, Provider
 from outbound.backoff import next_attempt
 from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
@@ -203,20 +203,6 @@ def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
     if state.claim_token is None:
         log.info("message_waits", message_id=message_id, code=code)
         _wait(message, state, retry_class, now=database_now())
-
-
-@transaction.atomic(durable=True)
-def alert_of_provider(provider: Provider, alert: str, *, code: str) -> None:
-    """Alert that a provider refuses what no caller can mend."""
-    raise_alert(
-        alert, subject=str(provider), severity=Severity.PAGE, details={"code": code}
-    )
-
-
-@transaction.atomic(durable=True)
-def report_stuck(message_id: str, alert: str) -> None:
-    """Alert that a queued message cannot be sent until somebody mends something."""
-    raise_alert(alert, subject=message_id, severity=Severity.PAGE)
 
 
 def _wait(

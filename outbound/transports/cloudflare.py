@@ -12,6 +12,8 @@ from core.deadline import Deadline
 from core.http_answer import Answer
 from core.http_once import NoAnswer, ask
 from outbound.transports.base import (
+    PROVIDER_AWAY,
+    QUESTION_SECONDS,
     OutgoingMessage,
     RecipientSuppressed,
     RetryClass,
@@ -47,6 +49,8 @@ class CloudflareTransport:
             body = body_of(message)
         except Exception as error:  # nothing has left, whatever went wrong
             return RetryLater(RetryClass.PAUSED, "not_composed", type(error).__name__)
+        if message.asks_first and not self._is_there(message):
+            return RetryLater(RetryClass.PAUSED, PROVIDER_AWAY)
         deadline = self._deadline(message)
         if message.seconds_left() < deadline.left():
             return RetryLater(RetryClass.PAUSED, "claim_too_old")
@@ -58,6 +62,14 @@ class CloudflareTransport:
         if isinstance(result, RecipientSuppressed):
             return replace(result, found=self._suppressed(message))
         return result
+
+    def _is_there(self, message: OutgoingMessage) -> bool:
+        """Ask what changes nothing; any complete answer but a 5xx is one."""
+        deadline = Deadline(min(QUESTION_SECONDS, self._deadline(message).left()))
+        try:
+            return self._ask("GET", "suppressions?per_page=1", deadline).status < 500
+        except Exception:  # whatever fails here, nothing has been sent
+            return False
 
     def _suppressed(self, message: OutgoingMessage) -> Mapping[str, str]:
         """Return whom the provider suppresses, with its reasons; empty: nobody knows.

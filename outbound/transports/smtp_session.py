@@ -66,7 +66,12 @@ class Session(smtplib.SMTP):
     # --- what smtplib's commands stand on --------------------------------------------
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Write one command; it and its reply are one step."""
+        """Write one command; it and its reply are one step.
+
+        Raises BadReply when there is one before the command: it is not an answer to it.
+        """
+        if self._buffer:
+            raise BadReply("the server spoke out of turn")
         self.begin(self._command_seconds)
         super().putcmd(cmd, args)
 

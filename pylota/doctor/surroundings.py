@@ -111,11 +111,8 @@ def cloudflare() -> Found:
 
 
 def _no_way_back(*names: str) -> Found | None:
-    """Say what the provider's events lack to come back, if anything.
-
-    A setting that there is not in this release is not missed.
-    """
-    if missing := [name for name in names if getattr(settings, name, None) == ""]:
+    """Say what the provider's events lack to come back, if anything."""
+    if missing := [name for name in names if not getattr(settings, name)]:
         return fail(
             "it sends, but what becomes of mail does not come back",
             then=f"set {' and '.join(missing)}",

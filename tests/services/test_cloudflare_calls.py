@@ -373,6 +373,28 @@ def test_the_first_quota_error_opens_the_alert_and_the_next_renews_it() -> None:
     assert alert.last_at > alert.first_at
 
 
+@pytest.mark.parametrize(
+    ("answer", "alert"),
+    [
+        (error(429, "no", "E_DAILY_LIMIT_EXCEEDED"), "provider_quota"),
+        (error(403, "email.sending_disabled"), "cloudflare_sending_paused"),
+    ],
+    ids=["quota", "paused"],
+)
+def test_an_accounts_alert_is_over_when_it_takes_mail_and_has_been_silent_for_a_while(
+    answer: Say, alert: str, later: Later
+) -> None:
+    with CloudflareServer(answer) as server:
+        sent_by(server, queued(A))
+
+        sent_by(server, queued(A))  # the account lets one through
+        assert Alert.objects.get(name=alert).resolved_at is None
+
+        later(15 * 60 + 1)
+        sent_by(server, queued(A))
+        assert Alert.objects.get(name=alert).resolved_at is not None
+
+
 # --- TLS -----------------------------------------------------------------------------
 
 

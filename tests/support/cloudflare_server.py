@@ -132,7 +132,7 @@ class CloudflareServer:
     def lookups(self) -> list[str]:
         """Return the addresses that were asked about."""
         asked = [seen for seen in self.requests if seen.method == "GET"]
-        return [seen.query["email"] for seen in asked]
+        return [seen.query["email"] for seen in asked if "email" in seen.query]
 
     def __enter__(self) -> Self:
         self._start(self._accept)
@@ -228,7 +228,7 @@ class CloudflareServer:
         return taken(seen.recipients, f"cf-{len(self.sends)}")
 
     def _list(self, seen: Seen) -> Say:
-        address = seen.query["email"]
+        address = seen.query.get("email", "")
         entry = {"id": "1", "email": address, "read_only": False, "expires_at": None}
         entry |= {"reason": self.suppressed.get(address), "scope": self.scope}
         listed = [entry] if address in self.suppressed else []
