@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from delivery.models import Delivery, ProviderEvent
 from delivery.services import apply_event
@@ -50,6 +50,11 @@ def standing(message: Message, status: DeliveryStatus) -> None:
     Message.objects.filter(pk=message.pk).update(status=status, **named)
 
 
+def of_mail() -> QuerySet[Event]:
+    """Return what was told of mail; so many complaints pause their sender as well."""
+    return Event.objects.exclude(type="identity.paused").order_by("seq")
+
+
 def test_every_cell_writes_tells_and_charges_what_the_page_says(
     identity: Identity,
 ) -> None:
@@ -59,7 +64,7 @@ def test_every_cell_writes_tells_and_charges_what_the_page_says(
         cell = f"{status} {kind} {hard}"
         standing(message, status)
         Suppression.objects.all().delete()
-        before = Event.objects.count()
+        before = of_mail().count()
         event = told(message, kind, hard=hard, tag=message.public_id, **SAID)
 
         assert apply_event(*stored(event)) == "applied", cell
@@ -69,7 +74,7 @@ def test_every_cell_writes_tells_and_charges_what_the_page_says(
         kept = row.pop("provider_event_ids")
         is_charged = row.pop("charged_at") is not None
         message.refresh_from_db()
-        new = Event.objects.order_by("seq")[before:]
+        new = of_mail()[before:]
         types = [one.type for one in new]
         after = TRANSITIONS.get((status, kind))
         assert kept == [event.event_id], cell
