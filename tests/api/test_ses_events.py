@@ -190,6 +190,7 @@ def test_of_three_recipients_the_one_that_bounced_is_suppressed(
 def test_a_delivery_and_then_a_complaint_are_both_applied(
     publisher: Publisher,
 ) -> None:
+    """R18: one mail, two notifications."""
     message = sent()
 
     tell(publisher, said_of(message, "Delivery", delivery(A)))

@@ -246,6 +246,7 @@ def assert_refused(answer: Any, reason: str, *, before: float) -> None:
 def test_a_forgery_is_refused_and_no_connection_is_made(
     client: Client, publisher: Publisher, host: SnsHost, name: str
 ) -> None:
+    """Row 18, R20 and R21."""
     reason, forged = UNSPOKEN[name]
     before = counted("ses_sns_rejected_total", reason=reason)
 

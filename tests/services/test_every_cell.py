@@ -119,6 +119,7 @@ PAIRS = list(permutations(SAYINGS, 2))
 def test_every_order_of_two_events_each_twice_is_applied_as_the_table_says(
     identity: Identity,
 ) -> None:
+    """Row 19: the feed has each applied transition once."""
     messages = doubts(identity, len(PAIRS))
     for message, order in zip(messages, PAIRS, strict=True):
         expected = D.UNCERTAIN
