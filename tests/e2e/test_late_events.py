@@ -1,6 +1,5 @@
 """Provider events through running processes: a doubt settled late, and a kill."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from tests.services.conftest import assert_units_add_up, events_of
 from tests.support.api import booking
 from tests.support.cloudflare import account_at, thread_of_cloudflare
 from tests.support.cloudflare_server import CloudflareServer
-from tests.support.doubts import doubts, stored, told
+from tests.support.doubts import doubts, stored, told, told_of
 from tests.support.processes import Processes, until
 from tests.support.times import SHORT
 
@@ -141,11 +140,3 @@ def test_a_worker_that_is_killed_between_events_loses_none_and_doubles_none(
     assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
     assert told_of("message.delivered") == told_of("message.reconciled") == number
     assert_units_add_up(messages[0])
-
-
-def told_of(type_: str) -> int:
-    """Return how many events of a type there are, each of a message of its own."""
-    payloads: Any = Event.objects.filter(type=type_).values_list("payload", flat=True)
-    of_each = Counter(payload["data"]["message_id"] for payload in payloads)
-    assert set(of_each.values()) == {1}
-    return of_each.total()

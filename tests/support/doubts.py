@@ -1,7 +1,9 @@
 """Sends whose end nobody knows, made in bulk, and what providers say of them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count
+from typing import Any
 from uuid import uuid4
 
 from core.clock import database_now
@@ -17,7 +19,7 @@ from delivery.statuses import (
     EventSource,
     RecipientField,
 )
-from mailboxes.models import Identity, Message
+from mailboxes.models import Event, Identity, Message
 from mailboxes.statuses import Direction, MessageKind, MessageStatus, Operation
 from tests.factories import ThreadFactory
 
@@ -114,3 +116,11 @@ def stored(*events: DeliveryEvent) -> list[str]:
     rows = ProviderEvent.objects.filter(event_id__in=wanted)
     ids = dict(rows.values_list("event_id", "id"))
     return [ids[event_id] for event_id in wanted]
+
+
+def told_of(type_: str) -> int:
+    """Return how many events of a type there are, each of a message of its own."""
+    payloads: Any = Event.objects.filter(type=type_).values_list("payload", flat=True)
+    of_each = Counter(payload["data"]["message_id"] for payload in payloads)
+    assert set(of_each.values()) == {1}
+    return of_each.total()
