@@ -22,6 +22,6 @@ def described(**what: Any) -> Callable[[C], C]:
 
 
 def described_parameters(method: object) -> frozenset[str]:
-    """Return the names of the parameters that a method is described to take."""
-    what = getattr(method, KEPT, {})
-    return frozenset(parameter.name for parameter in what.get("parameters", ()))
+    """Return the names that a method is described to take after the ``?``."""
+    parameters = getattr(method, KEPT, {}).get("parameters", ())
+    return frozenset(one.name for one in parameters if one.location == one.QUERY)

@@ -1,5 +1,6 @@
 """What every view of the API is built on."""
 
+from collections.abc import Collection
 from typing import Any
 
 from rest_framework.request import Request
@@ -15,21 +16,30 @@ class ApiView(APIView):
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Let a caller in with the parameters that the description names, and no other.
+        """Let a caller in; to a call that takes no parameters, without any.
 
-        A mistyped ``dry_run`` would send. Who has no key follows a link, and mail
-        programs add parameters of their own to those. Raises InvalidRequest.
+        One that takes some judges them itself, once it knows that what the path names
+        is in reach. Who has no key follows a link, and mail programs add parameters of
+        their own to those. Raises InvalidRequest.
         """
         super().initial(request, *args, **kwargs)
         verb = str(request.method)
         if request.auth is None or verb not in self.allowed_methods:  # answered 405
             return
-        known = described_parameters(getattr(self, verb.lower()))
-        for name in request.query_params:
-            if name not in known:
-                raise InvalidRequest.at(name, "This parameter is not known here.")
+        if not described_parameters(getattr(self, verb.lower())):
+            check_parameters(request, known=())
 
     @property
     def default_response_headers(self) -> dict[str, str]:
         """Add nothing; ``Allow`` belongs to a 405."""
         return {}
+
+
+def check_parameters(request: Request, *, known: Collection[str]) -> None:
+    """Refuse a parameter that is not known: a mistyped ``dry_run`` would send.
+
+    Raises InvalidRequest with the parameter's name.
+    """
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidRequest.at(name, "This parameter is not known here.")

@@ -12,7 +12,7 @@ from core.clock import elapsed_clock
 from core.errors import InvalidRequest, PylotaError
 from core.idempotency import HEADER, optional_key, required_key
 from core.schemas import refusals
-from core.views import ApiView
+from core.views import ApiView, check_parameters
 from mailboxes.callers import caller_of
 from mailboxes.selectors import live_identity_in_reach
 from mailboxes.statuses import Operation
@@ -96,6 +96,7 @@ class SendingView(ApiView):
         """Send what the body asks for, or only judge it."""
         started = elapsed_clock()
         try:
+            check_parameters(request, known={DRY_RUN.name})
             is_dry = _is_dry_run(request)
             order = Order(
                 caller=caller_of(request),
