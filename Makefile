@@ -11,7 +11,7 @@ export PM_ENV ?= local
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 TESTS ?= tests
-WORKERS ?= 2
+WORKERS ?= 3
 # files in their order (tests/conftest.py has it): no process waits long for another's end
 PYTEST := pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # with DATABASE_URL set that server is used; otherwise an embedded one, for this run only
