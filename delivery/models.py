@@ -2,7 +2,8 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Func, Q, Value
+from django.db.models.fields.json import KT
 
 from core.fields import ID_LENGTH, choice_check, created_at, id_check, updated_at
 from delivery.statuses import (
@@ -222,6 +223,13 @@ class ProviderEvent(models.Model):
                 fields=["rung_at"],
                 condition=Q(rung_at__isnull=False, due_at__isnull=False),
                 name="provider_events_rung",
+            ),
+            models.Index(
+                Func(
+                    KT("payload__sender"), Value("@"), Value(2), function="split_part"
+                ),
+                condition=Q(source__in=[EventSource.CLOUDFLARE, EventSource.SES]),
+                name="provider_events_by_domain",
             ),
         ]
 

@@ -18,6 +18,7 @@ from delivery.changes import (
 from delivery.errors import NotUncertain
 from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
+from delivery.reputation import count_outcome
 from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
 from mailboxes.models import Message
 from mailboxes.selectors import identity_behind
@@ -99,6 +100,7 @@ def _apply(
     reconciled = [announcements.of_reconciled(message)] if evidence else []
     told = announcements.of_delivery(message, event)
     announce(message, [*reconciled, *told, *rolled, *suppressed], now=now)
+    count_outcome(message, delivery, event, now=now)
     return InboxState.APPLIED
 
 

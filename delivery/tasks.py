@@ -6,7 +6,7 @@ import structlog
 from celery import shared_task
 from django.db import Error
 
-from delivery import services
+from delivery import feedback, services
 
 
 @shared_task(name="delivery.apply_event")
@@ -20,3 +20,9 @@ def apply_event(inbox_id: str) -> None:
         )
         with suppress(Error):  # the database is away: it is due again in any case
             services.put_off_failed(inbox_id)
+
+
+@shared_task(name="delivery.check_feedback")
+def check_feedback() -> None:
+    """Alert of domains whose provider says nothing of what was sent."""
+    feedback.check_feedback()

@@ -23,12 +23,14 @@ from mailboxes.errors import (
 from mailboxes.identity_rules import NewIdentity, changed_columns, columns_of
 from mailboxes.models import ApiKey, Identity, Mailbox, Tenant
 from mailboxes.services import (
+    ABUSE_ALERT,
     NewEvent,
     audit,
     lock_identity,
     lock_mailbox,
     pause_identity,
     publish,
+    resolve_alert,
 )
 from mailboxes.shown import identity_json
 from mailboxes.statuses import (
@@ -182,6 +184,8 @@ def _resume(
     Identity.objects.filter(id=identity.id).update(
         status=IdentityStatus.ACTIVE, pause_reason=None, updated_at=now
     )
+    if reason == PauseReason.ABUSE_THRESHOLD:
+        resolve_alert(ABUSE_ALERT, subject=identity.id)
     _tell("resumed", identity, now=now, identity_id=identity.id)
     _audit("identity.resume", identity, actor_key_id, reason=reason)
 
@@ -216,6 +220,7 @@ def delete_identity(identity_id: str, *, actor_key_id: str | None = None) -> boo
 
 def note_deleted(identity: Identity, *, now: datetime) -> None:
     """Tell that an identity has ended; joins the caller's transaction."""
+    resolve_alert(ABUSE_ALERT, subject=identity.id)
     _tell_update(identity, ["status"], now=now)
     _audit("identity.deleted", identity, None)
 

@@ -112,6 +112,14 @@ def forget_keys() -> None:
         _cache.clear()
 
 
+def open_all_keys() -> int:
+    """Open every key that is stored, and return how many there are.
+
+    Raises SealBroken when the master keys that are set do not open one.
+    """
+    return sum(len(_load(purpose).keys) for purpose in KeyPurpose)
+
+
 def _ring(purpose: KeyPurpose) -> Ring:
     with _guard:
         cached = _cache.get(purpose)

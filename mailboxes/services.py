@@ -27,6 +27,8 @@ from mailboxes.statuses import (
 )
 
 API_VERSION = "2026-10-01"
+ABUSE_ALERT = "abuse_pause"
+"""Open while an identity is paused for abuse; its subject is the identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,20 +303,43 @@ def pause_identity(identity_id: str, *, actor_key_id: str | None = None) -> bool
     return True
 
 
+def pause_for_abuse(
+    identity_id: str, tenant_id: str, *, metrics: Mapping[str, int], now: datetime
+) -> bool:
+    """Pause an active identity whose mail does harm; tell whether anything changed.
+
+    ``metrics`` says what was counted: it goes into event, audit row and alert. Joins
+    the caller's transaction, which holds the mailbox.
+    """
+    reason = PauseReason.ABUSE_THRESHOLD
+    if not _pause(identity_id, tenant_id, reason=reason, now=now, metrics=metrics):
+        return False
+    audit(
+        "identity.auto_pause",
+        tenant_id=tenant_id,
+        target_type="identity",
+        target_id=identity_id,
+        details=metrics,
+    )
+    raise_alert(ABUSE_ALERT, subject=identity_id, details=metrics)
+    return True
+
+
 def _pause(
-    identity_id: str, tenant_id: str, *, reason: PauseReason, now: datetime
+    identity_id: str,
+    tenant_id: str,
+    *,
+    reason: PauseReason,
+    now: datetime,
+    **told: Mapping[str, int],
 ) -> bool:
     changed = Identity.objects.filter(
         id=identity_id, status=IdentityStatus.ACTIVE
     ).update(status=IdentityStatus.PAUSED, pause_reason=reason, updated_at=now)
     if changed:
+        data = {"identity_id": identity_id, "reason": str(reason), **told}
         publish(
-            [
-                NewEvent(
-                    "identity.paused",
-                    {"identity_id": identity_id, "reason": str(reason)},
-                )
-            ],
+            [NewEvent("identity.paused", data)],
             tenant_id=tenant_id,
             identity_id=identity_id,
             now=now,

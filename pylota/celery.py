@@ -103,6 +103,7 @@ app.conf.update(
         "ledger purge": every("outbound.purge_ledger", DAY),
         "answers purge": every("mailboxes.purge_answers", DAY),
         "address retirement": every("mailboxes.retire_addresses", 60),
+        "feedback check": every("delivery.check_feedback", 600),
         "identity deletion": every("mailboxes.finish_deletions", 60),
     },
 )

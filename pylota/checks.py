@@ -6,6 +6,7 @@ import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
 
 from core.database import fetch_all
 
@@ -38,6 +39,13 @@ def wrong_session_settings() -> dict[str, str]:
         for name, value in needed.items()
         if found.get(name) != value
     }
+
+
+def due_migrations() -> list[str]:
+    """Return the migrations that are to be applied, in order: ``app.name``."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
 
 
 def verify_session() -> None:

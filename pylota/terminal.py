@@ -6,9 +6,12 @@ from typing import Final
 
 from django.core.management.base import OutputWrapper
 
-_BOLD, _DIM, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[0m"
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_GREEN, _RED = "\x1b[32m", "\x1b[31m"
 _CLEAR: Final = "\r\x1b[K"
 _GOOD: Final = re.compile(r"\b(202|submitted|delivered|ready)\b(?!@)")
+_OK: Final = re.compile(r"^( *)(ok)\b")
+_BAD: Final = re.compile(r"^( *)(FAIL)\b")
 _TIME: Final = re.compile(r"\b(\d+\.\d+ s)\b")
 
 
@@ -36,8 +39,10 @@ class Terminal:
 
 
 def coloured(text: str) -> str:
-    """Return a line with its label bold, good ends green and times dim."""
+    """Return a line with its label bold, good ends green, bad ones red, times dim."""
     label, gap, rest = text.partition("  ")
     rest = _GOOD.sub(rf"{_GREEN}\1{_PLAIN}", rest)
+    rest = _OK.sub(rf"\1{_GREEN}\2{_PLAIN}", rest)
+    rest = _BAD.sub(rf"\1{_RED}\2{_PLAIN}", rest)
     rest = _TIME.sub(rf"{_DIM}\1{_PLAIN}", rest)
     return f"{_BOLD}{label}{_PLAIN}{gap}{rest}" if label else text

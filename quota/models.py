@@ -1,10 +1,11 @@
-"""What a tenant may still send: the account row, allowances and holds."""
+"""What a tenant may still send, and what became of what its identities sent."""
 
 from django.db import models
 from django.db.models import Q
 
 from core.fields import ID_LENGTH, choice_check, created_at, id_check
-from mailboxes.models import Tenant
+from mailboxes.models import Identity, Tenant, tenant_column
+from quota.windows import Outcome
 
 
 class Feature(models.TextChoices):
@@ -115,3 +116,38 @@ class Counter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} {self.bucket}"
+
+
+class RecentOutcome(models.Model):
+    """One of the latest outcomes of an identity's mail, by which it is judged.
+
+    ``event_hash`` stands for the event that told of it: told again, it counts once. One
+    that ``is_judged`` belongs to a pause for abuse, and leads to no other.
+    """
+
+    seq = models.BigAutoField(primary_key=True)
+    tenant = tenant_column()
+    identity = models.ForeignKey(
+        Identity, models.PROTECT, related_name="+", db_index=False
+    )
+    event_hash = models.CharField(max_length=64)
+    outcome = models.TextField(choices=Outcome)
+    is_judged = models.BooleanField(db_default=False)
+    at = models.DateTimeField()
+
+    class Meta:
+        db_table = "outcomes"
+        constraints = [
+            choice_check("outcomes", "outcome", Outcome),
+            models.CheckConstraint(
+                condition=Q(event_hash__regex=r"^[0-9a-f]{64}$"),
+                name="outcomes_event_hash_form",
+            ),
+            models.UniqueConstraint(
+                fields=["identity", "event_hash"], name="outcomes_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["identity", "seq"], name="outcomes_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.identity_id} {self.outcome}"
