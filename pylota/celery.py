@@ -100,6 +100,7 @@ app.conf.update(
         "dispatch alarm": every("outbound.dispatch_due", settings.PM_ALARM_SECONDS),
         "claim alarm": every("outbound.sweep_claims", settings.PM_ALARM_SECONDS),
         "hold sweep": every("quota.sweep_holds", 30),
+        "period rollover": every("quota.roll_periods", 300),
         "ledger purge": every("outbound.purge_ledger", DAY),
         "answers purge": every("mailboxes.purge_answers", DAY),
         "address retirement": every("mailboxes.retire_addresses", 60),

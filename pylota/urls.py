@@ -31,6 +31,7 @@ from outbound.api.messages import AttemptsView, MessagesView, MessageView, Resol
 from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
+from quota.api.billing import BillingView, PlansView
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
 
@@ -46,6 +47,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     ("tenants", TenantsView, "tenants"),
     (TENANT, TenantView, "tenant"),
     (f"{TENANT}/policy", PolicyView, "tenant-policy"),
+    (f"{TENANT}/billing", BillingView, "tenant-billing"),
     (f"{TENANT}/identities", TenantIdentitiesView, "tenant-identities"),
     (f"{TENANT}/suppressions", SuppressionsView, "suppressions"),
     # a local part may hold a slash
@@ -94,6 +96,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health", HealthView.as_view(), name="health"),
     path("openapi.json", OpenApiView.as_view(), name="openapi"),
     path("docs", reference, name="reference"),
+    path("v1/plans", PlansView.as_view(), name="plans"),
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("v1/", include(v1)),
     path("admin/", admin.site.urls),

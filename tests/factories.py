@@ -31,7 +31,8 @@ from mailboxes.statuses import (
     TenantMode,
 )
 from quota import services as quota
-from quota.models import Allowance, Feature, QuotaAccount
+from quota.models import Allowance, QuotaAccount
+from quota.statuses import Feature
 
 RELAY = RelaySettings(
     host="relay.example.net", port=587, username="acme", password="opensesame"
