@@ -361,7 +361,10 @@ def test_the_beat_begins_periods_of_tenants_that_send_nothing(
 ) -> None:
     grant(metered, 10, used=10)
     idle = TenantFactory.create()
-    open_account(idle.id)
+    start = database_now()
+    QuotaAccount.objects.filter(tenant=idle).update(
+        period_start=start, period_end=month_after(start)
+    )
     clock.offset += timedelta(days=100)
 
     assert billing.roll_periods() == Tenant.objects.count()
