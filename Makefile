@@ -2,7 +2,7 @@
 # with venv, make and the package index, and nothing else; test-brokers and lock say
 # what they need beside that.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test unit test-brokers check fmt docs lock
+.PHONY: help setup demo up test unit test-brokers bench check fmt docs lock
 
 BIN := .venv/bin
 PYTHON_RUN := $(BIN)/python
@@ -39,6 +39,9 @@ test-brokers: export PM_TEST_AMQP_URL ?= amqp://guest:guest@127.0.0.1:5672//
 test-brokers: export PM_TEST_REDIS_URL ?= redis://127.0.0.1:6379/9
 test-brokers: setup ## the tests that need RabbitMQ and Redis (PM_TEST_AMQP_URL, PM_TEST_REDIS_URL)
 	@$(WITH_DATABASE) pytest -q -m brokers tests
+
+bench: setup ## how long the hook of SES takes, on this machine
+	$(PYTHON_RUN) -m bench.hooks
 
 check: setup ## format, lint, types, import contracts, migrations, generated documents
 	ruff format --check .

@@ -8,7 +8,7 @@ of them would take a gigabyte to be refused one by one.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 from django.http import HttpRequest
@@ -17,6 +17,7 @@ from core.errors import FieldError, InvalidRequest, LengthRequired, PayloadTooLa
 
 BODY_LIMIT: Final = 7 * 2**20
 """The largest body that is read, in bytes."""
+JSON: Final = "application/json"
 NAMES_LIMIT: Final = 20_000
 """Names in all objects of a body; twice what the largest send could use."""
 
@@ -39,15 +40,24 @@ def read_optional_json(request: HttpRequest) -> dict[str, Any]:
     return {} if announced == "0" and not chunked else read_json(request)
 
 
-def read_body(request: HttpRequest) -> bytes:
-    """Return the whole body, exactly as long as it was announced."""
+def read_body(
+    request: HttpRequest,
+    *,
+    limit: int = BODY_LIMIT,
+    media_types: Sequence[str] = (JSON,),
+) -> bytes:
+    """Return the whole body, exactly as long as it was announced.
+
+    Raises LengthRequired, PayloadTooLarge (over ``limit`` bytes) or InvalidRequest (cut
+    short, or of another media type).
+    """
     announced = str(request.META.get("CONTENT_LENGTH") or "")
     if request.META.get("HTTP_TRANSFER_ENCODING") or not announced.isdecimal():
         raise LengthRequired("The body came without a usable Content-Length.")
     length = int(announced)
-    if length > BODY_LIMIT:
-        raise PayloadTooLarge(f"The body is {length} bytes; {BODY_LIMIT} is the most.")
-    _check_media_type(request.content_type or "")
+    if length > limit:
+        raise PayloadTooLarge(f"The body is {length} bytes; {limit} is the most.")
+    _check_media_type(request.content_type or "", media_types)
     body = request.read(length)
     if len(body) != length:
         raise InvalidRequest("The body is shorter than its Content-Length.")
@@ -82,9 +92,10 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _check_media_type(media_type: str) -> None:
-    if media_type and media_type != "application/json":
-        raise InvalidRequest("Send the body with Content-Type: application/json.")
+def _check_media_type(media_type: str, wanted: Sequence[str]) -> None:
+    if media_type and media_type not in wanted:
+        named = " or ".join(wanted)
+        raise InvalidRequest(f"Send the body with Content-Type: {named}.")
 
 
 class _Objects:

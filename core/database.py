@@ -26,6 +26,10 @@ InternalError is how one arrives that PostgreSQL has ended because it stood idle
 transaction (25P03): the process was frozen, and goes on.
 """
 
+_NOT_FOR_PSYCOPG: Final = frozenset(
+    {"cursor_factory", "context", "prepare_threshold", "pool"}
+)
+
 Row = tuple[Any, ...]
 Parameters = Mapping[str, Any] | None
 
@@ -61,6 +65,12 @@ def execute(sql: LiteralString, parameters: Parameters = None) -> int:
     """Run one statement and return the number of rows it touched."""
     with _executed(sql, parameters) as cursor:
         return cursor.rowcount
+
+
+def session_parameters() -> dict[str, Any]:
+    """Return what opens a connection like Django's, without going through Django."""
+    given = connection.get_connection_params()
+    return {name: given[name] for name in given.keys() - _NOT_FOR_PSYCOPG}
 
 
 def sqlstate(error: Error) -> str | None:

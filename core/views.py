@@ -21,11 +21,10 @@ class ApiView(APIView):
         programs add parameters of their own to those. Raises InvalidRequest.
         """
         super().initial(request, *args, **kwargs)
-        if request.auth is None:
+        verb = str(request.method)
+        if request.auth is None or verb not in self.allowed_methods:  # answered 405
             return
-        known = described_parameters(
-            getattr(self, (request.method or "").lower(), None)
-        )
+        known = described_parameters(getattr(self, verb.lower()))
         for name in request.query_params:
             if name not in known:
                 raise InvalidRequest.at(name, "This parameter is not known here.")

@@ -122,7 +122,7 @@ def of_delivery(message: Message, event: DeliveryEvent) -> list[NewEvent]:
             data |= {"bounce_type": kind, **_words(event), "suppressed": event.hard}
         case DeliveryKind.COMPLAINED:
             data |= {"suppressed": True}
-        case DeliveryKind.FAILED | DeliveryKind.REJECTED:
+        case DeliveryKind.FAILED | DeliveryKind.REJECTED | DeliveryKind.SENT:
             return []  # only the roll-up is announced
     return [NewEvent(f"message.{event.kind}", data)]
 

@@ -8,7 +8,7 @@ a delivery to an accepted status, so that any order and any repetition charges o
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from core.database import execute, fetch_all
 from delivery import announcements
@@ -22,10 +22,16 @@ from quota import services as quota
 
 DETAIL_LENGTH = 512
 
+GIVEN_UP: Final = {
+    MessageStatus.FAILED: DeliveryStatus.FAILED,
+    MessageStatus.REJECTED: DeliveryStatus.REJECTED,
+}
+"""Statuses of a message that come with a reason, and the deliveries that have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryChange:
-    """One recipient's new status, with what was said of it."""
+    """One recipient's new status, with what was said of it: all that is shown then."""
 
     address: str
     status: DeliveryStatus
@@ -56,6 +62,11 @@ def lock_message(message_id: str) -> Message | None:
     identity_id = found.first()
     if identity_id is None or not lock_mailbox(identity_id):
         return None
+    return message_held(message_id)
+
+
+def message_held(message_id: str) -> Message | None:
+    """Lock and read a message whose mailbox the caller's transaction holds already."""
     return (
         Message.objects.select_for_update(no_key=True, of=("self",))
         .select_related("thread")
@@ -81,11 +92,9 @@ def move(
         "WITH before AS (SELECT address, charged_at FROM deliveries"
         " WHERE message_pk = %(message)s AND status = ANY(%(from)s) FOR NO KEY UPDATE)"
         " UPDATE deliveries d SET status = c.status,"
-        " reason = coalesce(c.reason, d.reason),"
-        " smtp_code = coalesce(c.smtp_code, d.smtp_code),"
-        " enhanced_code = coalesce(c.enhanced_code, d.enhanced_code),"
-        " smtp_response = coalesce(c.smtp_response, d.smtp_response),"
-        " bounce_type = coalesce(c.bounce_type, d.bounce_type), updated_at = %(now)s,"
+        " reason = c.reason, smtp_code = c.smtp_code,"
+        " enhanced_code = c.enhanced_code, smtp_response = c.smtp_response,"
+        " bounce_type = c.bounce_type, updated_at = %(now)s,"
         " charged_at = CASE WHEN d.charged_at IS NULL AND c.status = ANY(%(accepted)s)"
         " THEN %(now)s ELSE d.charged_at END"
         " FROM before, unnest(%(addresses)s::text[], %(statuses)s::text[],"
@@ -142,6 +151,8 @@ def settle_status(
     before = MessageStatus(message.status)
     statuses = statuses_of(message)
     after = status or roll_up(before, statuses)
+    if reason is None and after in GIVEN_UP:
+        reason = _reason_among(message, GIVEN_UP[after])
     keep = statuses.count(DeliveryStatus.QUEUED) if after == before else 0
     left_queue = before == MessageStatus.QUEUED and after != before
     if after != before:
@@ -160,6 +171,12 @@ def settle_status(
     if after == before:
         return []
     return announcements.of_status(message, leaves_queue=left_queue, detail=detail)
+
+
+def _reason_among(message: Message, status: DeliveryStatus) -> str | None:
+    """Return why the recipients of this status ended so, as far as one says it."""
+    said = message.deliveries.filter(status=status, reason__isnull=False)
+    return said.order_by("-updated_at").values_list("reason", flat=True).first()
 
 
 def _write_status(

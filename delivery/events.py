@@ -11,8 +11,10 @@ from delivery.statuses import DeliveryKind, EventSource
 class DeliveryEvent:
     """One provider event (the page, "Delivery events").
 
-    ``event_id`` is unique per source; ``hard`` only means something for a bounce.
-    ``tag`` is our own message id, where the event carries it back.
+    ``event_id`` is unique per source. ``hard`` only means something for a bounce, and
+    ``by_provider_list`` for a hard one: the provider holds the address on a list of its
+    own. ``tag`` is our own message id, where the event carries it back;
+    ``rfc_message_id`` the Message-ID that the provider says it gave the mail.
     """
 
     source: EventSource
@@ -28,6 +30,8 @@ class DeliveryEvent:
     enhanced_code: str | None = None
     smtp_response: str | None = None
     tag: str | None = None
+    by_provider_list: bool = False
+    rfc_message_id: str | None = None
 
     def payload(self) -> dict[str, Any]:
         """Return the JSON form that the inbox stores."""
@@ -42,6 +46,8 @@ class DeliveryEvent:
             "enhanced_code": self.enhanced_code,
             "smtp_response": self.smtp_response,
             "tag": self.tag,
+            "by_provider_list": self.by_provider_list,
+            "rfc_message_id": self.rfc_message_id,
         }
 
     @classmethod

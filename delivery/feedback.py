@@ -10,7 +10,7 @@ from typing import Final
 
 from core.clock import database_now
 from core.database import fetch_all
-from mailboxes.services import raise_alert, resolve_alert
+from mailboxes.services import raise_alert, resolve_alerts
 
 ALERT: Final = "feedback_silent"
 """Open from the day on which a domain's mail was met with silence; its subject."""
@@ -74,5 +74,5 @@ def check_feedback() -> int:
     for domain in silent:
         raise_alert(ALERT, subject=domain.id, details={"domain": domain.name})
     for (subject,) in fetch_all(_ENDED, {"alert": ALERT, "batch": BATCH}):
-        resolve_alert(ALERT, subject=subject)
+        resolve_alerts(ALERT, subject=subject)
     return len(silent)

@@ -231,7 +231,60 @@ class ProviderEvent(models.Model):
                 condition=Q(source__in=[EventSource.CLOUDFLARE, EventSource.SES]),
                 name="provider_events_by_domain",
             ),
+            models.Index(
+                KT("payload__recipient"),
+                condition=Q(state="orphaned"),
+                name="provider_events_orphans",
+            ),
+            models.Index(
+                fields=["received_at"],
+                condition=Q(due_at__isnull=True),
+                name="provider_events_ended",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.source} {self.event_id}"
+
+
+class EventPull(models.Model):
+    """Who may pull a provider's queue and when, and how often in a row that failed.
+
+    A row a provider, from its first pull on. Until ``due_at`` nobody begins: it is the
+    end of the turn that ``token`` stands for, or of the wait after a failure.
+    """
+
+    source = models.TextField(choices=EventSource, primary_key=True)
+    due_at = models.DateTimeField()
+    token = models.UUIDField(null=True, blank=True)
+    failures = models.IntegerField(db_default=0)
+
+    class Meta:
+        db_table = "event_pulls"
+        constraints = [choice_check("event_pulls", "source", EventSource)]
+
+    def __str__(self) -> str:
+        return self.source
+
+
+class ReceivedBody(models.Model):
+    """What a provider posted or queued, sealed as it came; kept for 30 days."""
+
+    source = models.TextField(choices=EventSource)
+    posted_id = models.TextField()
+    sealed = models.TextField()
+    received_at = created_at()
+
+    class Meta:
+        db_table = "received_bodies"
+        verbose_name_plural = "received bodies"
+        constraints = [
+            choice_check("received_bodies", "source", EventSource),
+            models.UniqueConstraint(
+                fields=["source", "posted_id"], name="received_bodies_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["received_at"], name="received_bodies_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.posted_id}"

@@ -5,34 +5,45 @@ from typing import Literal
 
 from django.db import transaction
 
+from core import metrics
 from core.clock import database_now
-from delivery import announcements, reconcile
+from delivery import announcements, inbox, reconcile
 from delivery.changes import (
     DeliveryChange,
     announce,
     lock_message,
+    message_held,
     move,
     name_provider,
     settle_status,
 )
 from delivery.errors import NotUncertain
 from delivery.events import DeliveryEvent
+from delivery.journal import is_journal
+from delivery.meanings import bounce_type_of, reason_of, suppression_of
+from delivery.message_ids import learn_message_id
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.reputation import count_outcome
-from delivery.statuses import TRANSITIONS, DeliveryKind, DeliveryStatus, InboxState
+from delivery.statuses import (
+    ACCEPTED,
+    RESULT_OF,
+    TRANSITIONS,
+    DeliveryKind,
+    DeliveryStatus,
+    InboxState,
+)
 from mailboxes.models import Message
 from mailboxes.selectors import identity_behind
 from mailboxes.services import audit, lock_mailbox, raise_alert
-from mailboxes.statuses import Evidence, MessageStatus
+from mailboxes.statuses import Evidence, MessageStatus, Severity
 from suppressions.services import NewSuppression, suppress
-from suppressions.statuses import SuppressionReason
 
-LATE_AFTER = timedelta(seconds=330)
-"""An event that matches no message is orphaned once it is this old."""
-
-LOOK_AGAIN_AFTER = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(hours=1)
 EVENT_IDS_KEPT = 20
+RECONCILED = "reconciled"
+"""The flag of a message whose doubt was settled by evidence."""
+
+RESOLVED_NOT_SENT = "resolved_not_sent"
 
 
 @transaction.atomic(durable=True)
@@ -44,45 +55,49 @@ def apply_event(inbox_id: str) -> InboxState | None:
     transaction: a message that just turns uncertain and its event cannot miss each
     other (architecture, section 5).
     """
-    stored = ProviderEvent.objects.filter(id=inbox_id).first()
-    if stored is None or stored.state != InboxState.PENDING:
+    if (event := inbox.pending(inbox_id)) is None:
         return None
-    event = DeliveryEvent.stored(
-        stored.source, stored.event_id, stored.occurred_at, stored.payload
-    )
+    if is_journal(event.recipient):
+        return inbox.end(inbox_id, event, InboxState.REFUSED)
+    # whatever became of the address: events come late
     if (identity_id := identity_behind(event.sender)) is None:
-        return _mark(inbox_id, InboxState.UNROUTABLE)
+        return inbox.end(inbox_id, event, InboxState.UNROUTABLE)
     lock_mailbox(identity_id)
-    pending = ProviderEvent.objects.select_for_update(no_key=True).filter(
-        id=inbox_id, state=InboxState.PENDING
-    )
-    if not pending.exists():
+    if not inbox.is_still_pending(inbox_id):
         return None
     now = database_now()
     match = reconcile.find(identity_id, event)
-    message = lock_message(match.message_id) if match else None
+    message = message_held(match.message_id) if match else None
     if match is None or message is None:
-        return _not_found(inbox_id, event, now=now)
-    if _is_being_sent(message, event):
-        return _put_off(inbox_id, now=now)
-    return _mark(
-        inbox_id, _apply(message, event, evidence=match.evidence, now=now), message
-    )
+        return inbox.not_found(inbox_id, event, now=now)
+    delivery = message.deliveries.filter(address=event.recipient).first()
+    if delivery is not None and _is_being_sent(delivery):
+        return inbox.put_off(inbox_id, now=now)
+    state = _apply(message, delivery, event, match.evidence, now=now)
+    return inbox.end(inbox_id, event, state, message)
 
 
 def _apply(
-    message: Message, event: DeliveryEvent, *, evidence: Evidence | None, now: datetime
+    message: Message,
+    delivery: Delivery | None,
+    event: DeliveryEvent,
+    evidence: Evidence,
+    *,
+    now: datetime,
 ) -> InboxState:
-    delivery = message.deliveries.filter(address=event.recipient).first()
+    if event.kind == DeliveryKind.SENT:
+        return learn_message_id(message, event)
     if delivery is None or event.event_id in delivery.provider_event_ids:
         return InboxState.DUPLICATE
+    _remember(message, delivery, event.event_id)
+    if _was_not_sent(message, delivery):
+        return _contradict(message, event)
     before = DeliveryStatus(delivery.status)
     after = TRANSITIONS.get((before, event.kind))
-    _remember(message, delivery, event.event_id)
     if after is None:  # stale: it changes nothing, and says nothing
         return InboxState.APPLIED
-    if evidence is not None:
-        _adopt(message, event, evidence)
+    is_in_doubt = before == DeliveryStatus.UNCERTAIN
+    is_reconciled = _adopt(message, event, evidence, is_in_doubt=is_in_doubt)
     moved = move(message, [_change(event, after)], from_={before}, now=now)
     suppressed = suppress(
         _to_suppress(event),
@@ -91,50 +106,84 @@ def _apply(
         now=now,
     )
     rolled = settle_status(
-        message,
-        charged=moved.charged,
-        now=now,
-        reason="provider_validation" if event.kind == DeliveryKind.REJECTED else None,
-        detail=event.smtp_response,
+        message, charged=moved.charged, now=now, detail=event.smtp_response
     )
-    reconciled = [announcements.of_reconciled(message)] if evidence else []
+    reconciled = [announcements.of_reconciled(message)] if is_reconciled else []
     told = announcements.of_delivery(message, event)
-    announce(message, [*reconciled, *told, *rolled, *suppressed], now=now)
+    announce(message, [*reconciled, *rolled, *told, *suppressed], now=now)
     count_outcome(message, delivery, event, now=now)
     return InboxState.APPLIED
 
 
-def _adopt(message: Message, event: DeliveryEvent, evidence: Evidence) -> None:
-    """Take the provider's id for a send that nobody knew the end of."""
-    name_provider(message)
-    message.provider_message_id = event.provider_message_id
-    message.flags = [*dict.fromkeys([*message.flags, "reconciled"])]
-    message.evidence = evidence
-    message.save(update_fields=["provider", "provider_message_id", "flags", "evidence"])
+def _adopt(
+    message: Message, event: DeliveryEvent, evidence: Evidence, *, is_in_doubt: bool
+) -> bool:
+    """Take what an event knows and we do not: the provider's id, and that it was sent.
+
+    Tells whether it is the first to settle this doubt. Later events, of the other
+    recipients, find the message by the provider's id.
+    """
+    is_unnamed = message.provider_message_id is None
+    if event.provider_message_id is not None and (is_in_doubt or is_unnamed):
+        reconcile.learn_id(message, event)
+        message.provider_message_id = (
+            message.provider_message_id or event.provider_message_id
+        )
+    is_first = is_in_doubt and RECONCILED not in message.flags
+    if is_first:
+        name_provider(message)
+        message.flags = [*message.flags, RECONCILED]
+        message.evidence = evidence
+        metrics.count(metrics.RECONCILED, str(message.provider))
+    if is_unnamed or is_first:
+        message.save(
+            update_fields=["provider", "provider_message_id", "flags", "evidence"]
+        )
+    return is_first
+
+
+def _was_not_sent(message: Message, delivery: Delivery) -> bool:
+    """Tell whether a person said so, or took the message out of the queue."""
+    return (
+        delivery.reason == RESOLVED_NOT_SENT or message.status == MessageStatus.CANCELED
+    )
+
+
+def _contradict(message: Message, event: DeliveryEvent) -> InboxState:
+    """Keep a person's answer, and say that the provider disagrees.
+
+    Only a match by tag or by the provider's id gets here: by likeness nothing is found
+    but what is in doubt. The inbox row is the evidence.
+    """
+    if RESULT_OF[event.kind] not in ACCEPTED:
+        return InboxState.APPLIED
+    raise_alert(
+        "event_contradicts_person",
+        subject=message.public_id,
+        severity=Severity.TICKET,
+        details={
+            "kind": str(event.kind),
+            "provider_message_id": event.provider_message_id,
+        },
+    )
+    return InboxState.REFUSED
 
 
 def _change(event: DeliveryEvent, status: DeliveryStatus) -> DeliveryChange:
-    is_bounce = event.kind == DeliveryKind.BOUNCED
     return DeliveryChange(
         address=event.recipient,
         status=status,
-        reason="hard_bounce" if is_bounce and event.hard else None,
+        reason=reason_of(event),
         smtp_code=event.smtp_code,
         enhanced_code=event.enhanced_code,
         smtp_response=event.smtp_response,
-        bounce_type=("hard" if event.hard else "soft") if is_bounce else None,
+        bounce_type=bounce_type_of(event),
     )
 
 
 def _to_suppress(event: DeliveryEvent) -> list[NewSuppression]:
-    match event.kind, event.hard:
-        case DeliveryKind.BOUNCED, True:
-            reason = SuppressionReason.HARD_BOUNCE
-        case DeliveryKind.COMPLAINED, _:
-            reason = SuppressionReason.COMPLAINT
-        case _:
-            return []
-    return [NewSuppression(event.recipient, reason)]
+    reason = suppression_of(event)
+    return [] if reason is None else [NewSuppression(event.recipient, reason)]
 
 
 def _remember(message: Message, delivery: Delivery, event_id: str) -> None:
@@ -142,28 +191,12 @@ def _remember(message: Message, delivery: Delivery, event_id: str) -> None:
     message.deliveries.filter(address=delivery.address).update(provider_event_ids=kept)
 
 
-def _is_being_sent(message: Message, event: DeliveryEvent) -> bool:
+def _is_being_sent(delivery: Delivery) -> bool:
     """Tell whether a claim is about to send this delivery: its record knows more."""
-    queued = message.deliveries.filter(
-        address=event.recipient, status=DeliveryStatus.QUEUED
+    claimed = OutboundState.objects.filter(
+        message=delivery.message_id, claim_token__isnull=False
     )
-    claimed = OutboundState.objects.filter(message=message, claim_token__isnull=False)
-    return queued.exists() and claimed.exists()
-
-
-def _not_found(inbox_id: str, event: DeliveryEvent, *, now: datetime) -> InboxState:
-    if now - event.occurred_at < LATE_AFTER:
-        return _put_off(inbox_id, now=now)
-    return _mark(inbox_id, InboxState.ORPHANED)
-
-
-def _put_off(inbox_id: str, *, now: datetime) -> InboxState:
-    row = ProviderEvent.objects.get(id=inbox_id)
-    row.due_at = now + LOOK_AGAIN_AFTER
-    row.attempts += 1
-    row.rung_at = None
-    row.save(update_fields=["due_at", "rung_at", "attempts"])
-    return InboxState.PENDING
+    return delivery.status == DeliveryStatus.QUEUED and claimed.exists()
 
 
 @transaction.atomic(durable=True)
@@ -175,20 +208,11 @@ def put_off_failed(inbox_id: str) -> None:
     """
     row = ProviderEvent.objects.select_for_update(no_key=True).get(id=inbox_id)
     if row.state == InboxState.PENDING:
-        wait = min(LOOK_AGAIN_AFTER * 2 ** min(row.attempts, 10), LONGEST_WAIT)
+        wait = min(inbox.LOOK_AGAIN_AFTER * 2 ** min(row.attempts, 10), LONGEST_WAIT)
         ProviderEvent.objects.filter(id=inbox_id).update(
             due_at=database_now() + wait, rung_at=None, attempts=row.attempts + 1
         )
         raise_alert("provider_event_failed", subject=inbox_id)
-
-
-def _mark(
-    inbox_id: str, state: InboxState, message: Message | None = None
-) -> InboxState:
-    ProviderEvent.objects.filter(id=inbox_id, state=InboxState.PENDING).update(
-        state=state, due_at=None, rung_at=None, message=message
-    )
-    return state
 
 
 @transaction.atomic
@@ -217,7 +241,7 @@ def resolve(
         raise NotUncertain("no recipient of this message is uncertain")
     was_sent = outcome == "sent"
     answer = DeliveryStatus.SUBMITTED if was_sent else DeliveryStatus.FAILED
-    reason = None if was_sent else "resolved_not_sent"
+    reason = None if was_sent else RESOLVED_NOT_SENT
     moved = move(
         message,
         [DeliveryChange(address, answer, reason=reason) for address in addresses],

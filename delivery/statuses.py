@@ -30,6 +30,7 @@ class DeliveryKind(TextChoices):
     FAILED = "failed"
     REJECTED = "rejected"
     COMPLAINED = "complained"
+    SENT = "sent"
 
 
 D, E = DeliveryStatus, DeliveryKind
@@ -43,11 +44,12 @@ ACCEPTED: Final = frozenset(
 """States in which a transport has taken the message: each charges its unit once."""
 
 RESULT_OF: Final[Mapping[DeliveryKind, DeliveryStatus]] = {
-    kind: DeliveryStatus(kind.value) for kind in DeliveryKind
+    kind: DeliveryStatus(kind.value) for kind in DeliveryKind if kind != E.SENT
 }
+"""What a word makes of a delivery; that a mail was taken moves none."""
 
 TRANSITIONS: Final[Mapping[tuple[DeliveryStatus, DeliveryKind], DeliveryStatus]] = {
-    **{(status, kind): RESULT_OF[kind] for status in OPEN for kind in E},
+    **{(status, kind): RESULT_OF[kind] for status in OPEN for kind in RESULT_OF},
     (D.DELIVERED, E.BOUNCED): D.BOUNCED,  # a late bounce can follow a delivery
     (D.DELIVERED, E.COMPLAINED): D.COMPLAINED,
     (D.BOUNCED, E.BOUNCED): D.BOUNCED,  # details updated
@@ -94,7 +96,12 @@ class EventSource(TextChoices):
 
 
 class InboxState(TextChoices):
-    """What became of it."""
+    """What became of it.
+
+    ``duplicate`` also is what tells of somebody whom the message did not go to;
+    ``refused`` what may change nothing: the journal's copy, or a contradiction of what
+    a person has said, which is kept as evidence.
+    """
 
     PENDING = "pending"
     APPLIED = "applied"

@@ -4,9 +4,10 @@ from contextlib import suppress
 
 import structlog
 from celery import shared_task
+from django.conf import settings
 from django.db import Error
 
-from delivery import feedback, services
+from delivery import feedback, inbox, received, services
 
 
 @shared_task(name="delivery.apply_event")
@@ -26,3 +27,24 @@ def apply_event(inbox_id: str) -> None:
 def check_feedback() -> None:
     """Alert of domains whose provider says nothing of what was sent."""
     feedback.check_feedback()
+
+
+@shared_task(name="delivery.pull_cloudflare_events")
+def pull_cloudflare_events() -> None:
+    """Bring Cloudflare's delivery events into the inbox, where a queue is set."""
+    if settings.PM_CF_QUEUE_ID:
+        from delivery import cloudflare_pull  # and with it httpx, which takes its time
+
+        cloudflare_pull.pull_events()
+
+
+@shared_task(name="delivery.purge_bodies")
+def purge_bodies() -> None:
+    """Forget what providers posted 30 days ago."""
+    received.purge_bodies()
+
+
+@shared_task(name="delivery.purge_events")
+def purge_events() -> None:
+    """Forget provider events that came to their end long ago."""
+    inbox.purge_events()

@@ -1,5 +1,7 @@
 """Domains as those see them who choose one to send from."""
 
+from django.db.models import Q
+
 from core.database import Row, fetch_one
 from core.ids import is_id
 from domains.errors import DomainNotFound
@@ -18,6 +20,20 @@ def tenant_domain(domain_id: str, *, tenant_id: str) -> SendingDomain:
     if row is None or row[2] != tenant_id or row[4] in GONE:
         raise DomainNotFound("No such domain.")
     return _seen(row)
+
+
+def seen_domain_name(domain_id: str, *, tenant_id: str) -> str:
+    """Return the name of a domain that a tenant's mail has left under, gone or not.
+
+    Its own, or the platform's. Raises DomainNotFound alike for missing and foreign.
+    """
+    found = Domain.objects.filter(
+        Q(tenant_id=tenant_id) | Q(kind=DomainKind.PLATFORM), id=domain_id
+    )
+    name = found.values_list("name", flat=True).first()
+    if name is None:
+        raise DomainNotFound("No such domain.")
+    return name
 
 
 def domain_of_address(domain_id: str) -> SendingDomain:

@@ -30,7 +30,7 @@ from mailboxes.services import (
     lock_mailbox,
     pause_identity,
     publish,
-    resolve_alert,
+    resolve_alerts,
 )
 from mailboxes.shown import identity_json
 from mailboxes.statuses import (
@@ -185,7 +185,7 @@ def _resume(
         status=IdentityStatus.ACTIVE, pause_reason=None, updated_at=now
     )
     if reason == PauseReason.ABUSE_THRESHOLD:
-        resolve_alert(ABUSE_ALERT, subject=identity.id)
+        resolve_alerts(ABUSE_ALERT, subject=identity.id)
     _tell("resumed", identity, now=now, identity_id=identity.id)
     _audit("identity.resume", identity, actor_key_id, reason=reason)
 
@@ -220,7 +220,7 @@ def delete_identity(identity_id: str, *, actor_key_id: str | None = None) -> boo
 
 def note_deleted(identity: Identity, *, now: datetime) -> None:
     """Tell that an identity has ended; joins the caller's transaction."""
-    resolve_alert(ABUSE_ALERT, subject=identity.id)
+    resolve_alerts(ABUSE_ALERT, subject=identity.id)
     _tell_update(identity, ["status"], now=now)
     _audit("identity.deleted", identity, None)
 

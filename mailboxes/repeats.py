@@ -7,16 +7,19 @@ transaction: there is no "in progress" that could outlive its request.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+import psycopg
 from django.conf import settings
+from django.db import connection
 from psycopg.types.json import Jsonb
 
 from core import clock
-from core.database import execute, fetch_one
+from core.database import Row, execute, fetch_one, session_parameters
 from core.errors import IdempotencyConflict, RequestInProgress
 
 SECRET: Final = "secret"  # noqa: S105  the name of a field, not one
@@ -55,6 +58,33 @@ def hold_place(place: Place) -> None:
     row = fetch_one(
         "SELECT pg_try_advisory_xact_lock(%(number)s)", {"number": place.lock_number()}
     )
+    _check_granted(row)
+
+
+@contextmanager
+def place_held(place: Place) -> Iterator[None]:
+    """Hold the place over several transactions; raises RequestInProgress.
+
+    The same lock as ``hold_place`` takes, in the transaction of a session that does
+    nothing else: it ends with this block, or with this process.
+    """
+    with connection.wrap_database_errors:
+        session = psycopg.connect(**session_parameters())
+    try:
+        with connection.wrap_database_errors:
+            session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            asked = session.execute(
+                "SELECT pg_try_advisory_xact_lock(%(number)s)",
+                {"number": place.lock_number()},
+            )
+            row = asked.fetchone()
+        _check_granted(row)
+        yield
+    finally:
+        session.close()
+
+
+def _check_granted(row: Row | None) -> None:
     if row is None or not row[0]:
         raise RequestInProgress("A request with this Idempotency-Key is in progress.")
 

@@ -114,6 +114,16 @@ def identity_in_reach(identity_id: str, *, caller: Caller) -> Identity:
     return found
 
 
+def identity_of_tenant(identity_id: str, *, tenant_id: str) -> Identity:
+    """Return an identity of a tenant; raises IdentityNotFound alike for any other."""
+    found = None
+    if is_id(identity_id, "idn"):
+        found = Identity.objects.filter(id=identity_id, tenant_id=tenant_id).first()
+    if found is None:
+        raise IdentityNotFound("No such identity.")
+    return found
+
+
 def tenant_in_reach(tenant_id: str, *, caller: Caller) -> Tenant:
     """Return one tenant; raises TenantNotFound alike for missing and foreign."""
     found = None

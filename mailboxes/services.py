@@ -270,15 +270,20 @@ def raise_alert(
     )
 
 
-def resolve_alert(name: str, *, subject: str = "") -> None:
-    """Close the open alert of this name and subject, if there is one.
+def resolve_alerts(
+    *names: str, subject: str = "", quiet_since: datetime | None = None
+) -> None:
+    """Close the open alerts of these names and this subject, if there are any.
 
-    Joins the caller's transaction.
+    With an instant, only those that nothing has renewed since. Joins the caller's
+    transaction.
     """
     execute(
         "UPDATE alerts SET resolved_at = clock_timestamp()"
-        " WHERE name = %(name)s AND subject = %(subject)s AND resolved_at IS NULL",
-        {"name": name, "subject": subject},
+        " WHERE name = ANY(%(names)s) AND subject = %(subject)s"
+        " AND resolved_at IS NULL"
+        " AND (%(since)s::timestamptz IS NULL OR last_at <= %(since)s)",
+        {"names": list(names), "subject": subject, "since": quiet_since},
     )
 
 

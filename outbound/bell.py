@@ -11,17 +11,14 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 import structlog
-from django.db import connections
+
+from core.database import session_parameters
 
 CHANNEL: Final[LiteralString] = "pylota_due"
 """The channel on which dispatchers listen."""
 
 PAUSE_SECONDS: Final = 0.005
 """The shortest time between two notifications of one process."""
-
-_NOT_FOR_PSYCOPG: Final = frozenset(
-    {"cursor_factory", "context", "prepare_threshold", "pool"}
-)
 
 log = structlog.get_logger()
 
@@ -37,12 +34,6 @@ def ring() -> None:
 def stop() -> None:
     """End the bell's thread and close its connection; the next ring starts it anew."""
     _bell.stop()
-
-
-def session_parameters() -> dict[str, Any]:
-    """Return what opens a connection like Django's, without going through Django."""
-    given = connections["default"].get_connection_params()
-    return {name: given[name] for name in given.keys() - _NOT_FOR_PSYCOPG}
 
 
 class _Bell:

@@ -15,6 +15,7 @@ from delivery.statuses import AttemptResult
 from mailboxes.statuses import Provider
 from outbound.backoff import GIVE_UP_AFTER, JITTER
 from outbound.outcomes import Outcome
+from outbound.transports.base import PROVIDER_AWAY
 
 OPENS_AT: Final = 3
 """Unknown outcomes in a row."""
@@ -25,9 +26,18 @@ ACCOUNT: Final = "account"
 """The scope of a provider whose one account carries every domain's mail."""
 
 NO_CALL: Final = frozenset(
-    {"no_call", "claim_lost", "claim_too_old", "phase_not_recorded"}
+    {"no_call", "call_broke", "claim_lost", "claim_too_old", "phase_not_recorded"}
 )
 """Codes of attempts that ended for a reason of our own: they tell of no transport."""
+
+NO_REPLY: Final = frozenset(
+    {
+        *("host_refused", "lookup_failed", "connect_failed", "tls_failed"),
+        *("connection_lost", "timeout", "deadline"),
+    }
+)
+"""Codes of calls to a relay that was not there, or left before it had the mail: nothing
+was sent, and nothing shows that it works again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +84,16 @@ def way_of(provider: Provider, *, domain_id: str) -> Way | None:
 
 
 def evidence_of(outcome: Outcome) -> Evidence:
-    """Return what an outcome says: any definite answer shows that the way works."""
-    if outcome.result == AttemptResult.UNCERTAIN:
+    """Return what an outcome says: any definite answer shows that the way works.
+
+    A call that had no answer shows nothing, or a relay that is away now and loses mail
+    now would never be closed. A provider that does not answer a probe's question is
+    away still: nothing was sent, and the way stays closed for longer.
+    """
+    if outcome.result == AttemptResult.UNCERTAIN or outcome.code == PROVIDER_AWAY:
         return Evidence.UNKNOWN
-    return Evidence.NOTHING if outcome.code in NO_CALL else Evidence.WORKS
+    tells_nothing = outcome.code in NO_CALL | NO_REPLY
+    return Evidence.NOTHING if tells_nothing else Evidence.WORKS
 
 
 def opened(

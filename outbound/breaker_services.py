@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from core.database import fetch_one
-from mailboxes.services import raise_alert, resolve_alert
+from mailboxes.services import raise_alert, resolve_alerts
 from mailboxes.statuses import Severity
 from outbound.breaker import Evidence, Standing, Way, opened
 from outbound.models import Breaker
@@ -70,7 +70,7 @@ def _forget(way: Way, token: UUID) -> None:
         {"provider": str(way.provider), "scope": way.scope, "token": token},
     )
     if row is not None and row[0]:
-        resolve_alert(ALERT, subject=way.name)
+        resolve_alerts(ALERT, subject=way.name)
 
 
 def _count(way: Way, token: UUID, *, now: datetime) -> None:

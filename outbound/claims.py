@@ -16,16 +16,16 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 
-from core import objects
+from core import metrics, objects
 from core.clock import database_now, elapsed_clock
 from core.database import AWAY, execute, fetch_one
-from core.ids import ulid_of
 from delivery.changes import lock_message, trimmed
+from delivery.journal import journal_address
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult, DeliveryStatus
-from domains.issues import note_issue
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus, Provider
+from outbound.alerts import end_wait, report_stuck, told_by
 from outbound.breaker import evidence_of, way_of
 from outbound.breaker_services import note_end, scope_of, take_probe
 from outbound.compose import rfc_message_id_of
@@ -35,10 +35,8 @@ from outbound.late import settle_late
 from outbound.outcomes import Outcome, outcome_of
 from outbound.senders import Origin, sender_of
 from outbound.settling import (
-    alert_of_provider,
     lapse,
     put_off,
-    report_stuck,
     settle,
     turn_away,
     wait_behind,
@@ -47,9 +45,7 @@ from outbound.transports.base import (
     ClaimLost,
     OutgoingMessage,
     Phase,
-    Rejected,
     RetryClass,
-    RetryLater,
     TransportResult,
 )
 from outbound.transports.loopback import TEST_PROVIDERS, carrier_of
@@ -165,7 +161,7 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     # the way is closed: this is its one probe, or it waits
     closed = way_of(way.provider, domain_id=origin.domain_id)
     if closed is None or (probe_at := take_probe(closed, token=token, now=now)) is None:
-        return take()
+        return take(asks_first=True)
     wait_behind(message, state, probe_at=probe_at, now=now)
     return None
 
@@ -180,6 +176,7 @@ def _write(
     *,
     now: datetime,
     started: float,
+    asks_first: bool = False,
 ) -> Claim | None:
     fields = queued_among(message)
     recipients = tuple(fields)
@@ -222,6 +219,8 @@ def _write(
     )
     if row is None:
         return None
+    if state.backoff_n:
+        end_wait(message, domain_id=origin.domain_id)
     ends = started + settings.PM_CLAIM_SECONDS
     outgoing = OutgoingMessage(
         message_id=message.public_id,
@@ -232,7 +231,10 @@ def _write(
         mime=leave_from(message, state, origin, mime),
         relay=origin.relay,
         fields=fields,
-        journal_bcc=_journal_of(message) if provider == Provider.CLOUDFLARE else None,
+        journal_bcc=journal_address(message)
+        if provider == Provider.CLOUDFLARE and settings.PM_CF_JOURNAL
+        else None,
+        asks_first=asks_first,
         deadline_seconds=settings.PM_CLAIM_SECONDS * DEADLINE_SHARE,
         seconds_left=lambda: ends - elapsed_clock(),
         announce=partial(announce_phase, message.key, row[0], token),
@@ -253,14 +255,6 @@ def queued_among(message: Message) -> dict[str, str]:
     """Return who is still to be sent to, in order, and which header names each."""
     queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
     return dict(sorted(queued.values_list("address", "field")))
-
-
-def _journal_of(message: Message) -> str | None:
-    """Return the address whose copy tells the Message-ID (mailboxes, section 4.5)."""
-    if not settings.PM_CF_JOURNAL:
-        return None
-    detail = f"{ulid_of(message.public_id)}.{ulid_of(message.identity_id)}"
-    return f"journal+{detail}@{settings.PM_PLATFORM_DOMAIN}"
 
 
 @transaction.atomic(durable=True)
@@ -296,13 +290,12 @@ def record(claim: Claim, result: TransportResult) -> None:
     """Write down how a call ended; tried on new connections until one answers.
 
     A repeated record changes nothing. One that comes after its claim has ended settles
-    the doubt, or is kept as evidence.
+    the doubt, or is kept as evidence. What it says of domain and provider follows in
+    transactions of its own, tried in the same way.
     """
     until_answered(claim, lambda: _record(claim, result))
-    if isinstance(result, Rejected) and result.issue is not None:
-        note_issue(claim.domain_id, result.issue)
-    if isinstance(result, Rejected | RetryLater) and result.alert is not None:
-        alert_of_provider(claim.provider, result.alert, code=result.code)
+    for tell in told_by(result, provider=claim.provider, domain_id=claim.domain_id):
+        until_answered(claim, tell)
 
 
 def until_answered(claim: Claim, write: Callable[[], T]) -> T:
@@ -334,6 +327,7 @@ def _record(claim: Claim, result: TransportResult) -> None:
         return
     state = OutboundState.objects.filter(message=message, claim_token=claim.token)
     if (held := state.first()) is None:
+        metrics.count(metrics.STALE_CLAIM_OUTCOME)
         settle_late(
             message,
             outcome,
@@ -354,7 +348,7 @@ def close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
             "UPDATE attempts SET finished_at = %(now)s,"
             " phase = CASE WHEN %(answered)s THEN 'answered' ELSE phase END,"
             " result = %(result)s, code = %(code)s, detail = %(detail)s,"
-            " provider_message_id = %(provider_id)s,"
+            " provider_message_id = coalesce(%(provider_id)s, provider_message_id),"
             " rfc_message_id = coalesce(%(rfc_id)s, rfc_message_id)"
             " WHERE message_pk = %(message)s AND n = %(n)s AND finished_at IS NULL",
             {

@@ -15,10 +15,11 @@ from core.database import AWAY
 from core.elapsed import elapsed_clock
 from core.points import reach
 from outbound import claims, dispatch, parked, rounds, slots
+from outbound.alerts import report_stuck
 from outbound.claims import Claim
 from outbound.registry import transport_for
 from outbound.senders import Waiting, waiting
-from outbound.settling import put_off, report_stuck
+from outbound.settling import put_off
 from outbound.transports.base import (
     ClaimLost,
     RecipientSuppressed,

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 from psycopg.conninfo import conninfo_to_dict
 
+from core.database import session_parameters
 from outbound import bell, dispatch
 
 LOOK_SECONDS: Final = 1.0
@@ -114,7 +115,7 @@ class Alarm(_Persistent):
 
 def listening_session() -> psycopg.Connection[Any]:
     """Open the connection that hears the bell: direct, since a pooler drops LISTEN."""
-    parameters = bell.session_parameters()
+    parameters = session_parameters()
     if settings.PM_LISTEN_DATABASE_URL:
         parameters |= conninfo_to_dict(settings.PM_LISTEN_DATABASE_URL)
     session = psycopg.connect(**parameters, autocommit=True)

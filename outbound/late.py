@@ -7,9 +7,9 @@ now settles that, and nothing is queued again (architecture, section 4).
 from collections.abc import Collection
 from datetime import datetime
 
+from core import metrics
 from delivery import announcements
 from delivery.changes import (
-    DeliveryChange,
     announce,
     move,
     name_provider,
@@ -21,7 +21,7 @@ from mailboxes.services import audit, raise_alert
 from mailboxes.statuses import Evidence, Provider, Severity
 from outbound.handing_over import hand_over
 from outbound.outcomes import Outcome
-from outbound.settling import store_bounces, sync_suppressions
+from outbound.settling import give_up, store_bounces, sync_suppressions
 from outbound.transports.loopback import TEST_PROVIDERS
 
 
@@ -53,14 +53,12 @@ def settle_late(
 
 
 def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
-    given_up = tuple(
-        DeliveryChange(address, DeliveryStatus.FAILED) for address in outcome.waiting
-    )
     name_provider(message)
     message.provider_message_id = outcome.provider_message_id
     message.rfc_message_id = outcome.rfc_message_id or message.rfc_message_id
     message.flags = [*dict.fromkeys([*message.flags, "reconciled"])]
     message.evidence = Evidence.LATE_OUTCOME
+    metrics.count(metrics.RECONCILED, str(message.provider))
     message.save(
         update_fields=[
             "provider",
@@ -72,7 +70,7 @@ def _reconcile(message: Message, outcome: Outcome, *, now: datetime) -> None:
     )
     moved = move(
         message,
-        (*outcome.changes, *given_up),
+        (*outcome.changes, *give_up(outcome.waiting)),
         from_={DeliveryStatus.UNCERTAIN},
         now=now,
     )

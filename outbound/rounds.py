@@ -112,6 +112,7 @@ def _continued(message: Message, claim: Claim, *, started: float) -> Claim:
         claim.outgoing,
         recipients=tuple(fields),
         fields=fields,
+        asks_first=False,
         seconds_left=lambda: ends - elapsed_clock(),
         announce=partial(announce_phase, claim.key, claim.n + 1, claim.token),
     )

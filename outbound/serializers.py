@@ -43,6 +43,7 @@ class MessageFacts:
     in_reply_to: str | None
     provider_message_id: str | None
     deliveries: Sequence[Json] | None
+    evidence: str | None
     flags: Sequence[str]
 
 
@@ -75,6 +76,7 @@ def render_message(facts: MessageFacts) -> Json:
         "in_reply_to": facts.in_reply_to,
         "provider_message_id": facts.provider_message_id,
         "deliveries": None if facts.deliveries is None else list(facts.deliveries),
+        "evidence": facts.evidence,
         "flags": list(facts.flags),
     }
 
@@ -121,6 +123,7 @@ def accepted_message(plan: SendPlan, *, rfc_message_id: str, now: datetime) -> J
                 delivery(r.address, r.field, r.status, updated_at=now, reason=r.reason)
                 for r in sorted(plan.recipients, key=lambda r: r.address)
             ],
+            evidence=None,
             flags=plan.flags,
         )
     )

@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from core import metrics
 from core.clock import database_now
 from delivery import inbox
 from delivery.changes import (
@@ -35,8 +36,8 @@ from delivery.statuses import (
     EventSource,
 )
 from mailboxes.models import Message
-from mailboxes.services import NewEvent, audit, raise_alert
-from mailboxes.statuses import MessageStatus, Provider, Severity
+from mailboxes.services import NewEvent, audit
+from mailboxes.statuses import MessageStatus, Provider
 from outbound.backoff import next_attempt
 from outbound.breaker import due_behind
 from outbound.departure import Refuse, Stop, Wait
@@ -77,7 +78,7 @@ def settle(
     if outcome.retry is not None:
         retry_at = _retry_at(message, state, outcome.retry, now=now)
         if retry_at is None:
-            changes = (*changes, *_give_up(outcome.waiting))
+            changes = (*changes, *give_up(outcome.waiting))
             reason = QUOTA_EXHAUSTED
     if outcome.retry is not None or outcome.result == AttemptResult.REJECTED:
         come_back(message, state)
@@ -97,7 +98,7 @@ def settle(
     if message.status == MessageStatus.QUEUED:
         _back_off(message, state, until=retry_at or now, now=now)
     if message.status == MessageStatus.UNCERTAIN:
-        _look_for_events(message, state, moved.addresses, now=now)
+        _turned_uncertain(message, state, moved.addresses, provider=provider, now=now)
     store_bounces(message, outcome, provider=provider, now=now)
     announce(message, [*events, *suppressed], now=now)
 
@@ -172,7 +173,8 @@ def lapse(message: Message, state: OutboundState, *, now: datetime) -> None:
         status=MessageStatus.UNCERTAIN,
         reason=str(UncertainReason.CONNECTION_LOST),
     )
-    _look_for_events(message, state, moved.addresses, now=now)
+    provider = str(attempt.provider) if attempt else "none"
+    _turned_uncertain(message, state, moved.addresses, provider=provider, now=now)
     announce(message, events, now=now)
 
 
@@ -201,20 +203,6 @@ def put_off(message_id: str, retry_class: RetryClass, *, code: str) -> None:
     if state.claim_token is None:
         log.info("message_waits", message_id=message_id, code=code)
         _wait(message, state, retry_class, now=database_now())
-
-
-@transaction.atomic(durable=True)
-def alert_of_provider(provider: Provider, alert: str, *, code: str) -> None:
-    """Alert that a provider refuses what no caller can mend."""
-    raise_alert(
-        alert, subject=str(provider), severity=Severity.PAGE, details={"code": code}
-    )
-
-
-@transaction.atomic(durable=True)
-def report_stuck(message_id: str, alert: str) -> None:
-    """Alert that a queued message cannot be sent until somebody mends something."""
-    raise_alert(alert, subject=message_id, severity=Severity.PAGE)
 
 
 def _wait(
@@ -289,7 +277,8 @@ def _back_off(
     )
 
 
-def _give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:
+def give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:
+    """Return the end of recipients who will not be tried again."""
     return tuple(
         DeliveryChange(address, DeliveryStatus.FAILED, reason=QUOTA_EXHAUSTED)
         for address in addresses
@@ -359,13 +348,16 @@ def _give_the_day_back(message: Message) -> None:
         )
 
 
-def _look_for_events(
+def _turned_uncertain(
     message: Message,
     state: OutboundState,
     recipients: tuple[str, ...],
     *,
+    provider: str,
     now: datetime,
 ) -> None:
+    """Count the doubt, and look for events that may settle it already."""
+    metrics.count(metrics.UNCERTAIN, str(provider))
     look_again_at_orphans(
         message, recipients, claimed_at=state.claimed_at or now, now=now
     )

@@ -64,7 +64,8 @@ def every(task: str, period: float, queue: str = "maintenance") -> dict[str, Any
     }
 
 
-DAY: Final = 86400.0
+HOUR: Final = 3600.0
+"""What is due daily is looked at hourly: beat counts from its own start."""
 
 _scheme = urlsplit(settings.CELERY_BROKER_URL).scheme
 
@@ -99,10 +100,15 @@ app.conf.update(
     beat_schedule={
         "dispatch alarm": every("outbound.dispatch_due", settings.PM_ALARM_SECONDS),
         "claim alarm": every("outbound.sweep_claims", settings.PM_ALARM_SECONDS),
+        "event pull": every(
+            "delivery.pull_cloudflare_events", settings.PM_ALARM_SECONDS
+        ),
         "hold sweep": every("quota.sweep_holds", 30),
         "period rollover": every("quota.roll_periods", 300),
-        "ledger purge": every("outbound.purge_ledger", DAY),
-        "answers purge": every("mailboxes.purge_answers", DAY),
+        "ledger purge": every("outbound.purge_ledger", HOUR),
+        "answers purge": every("mailboxes.purge_answers", HOUR),
+        "bodies purge": every("delivery.purge_bodies", HOUR),
+        "events purge": every("delivery.purge_events", HOUR),
         "address retirement": every("mailboxes.retire_addresses", 60),
         "feedback check": every("delivery.check_feedback", 600),
         "identity deletion": every("mailboxes.finish_deletions", 60),

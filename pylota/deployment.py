@@ -284,9 +284,6 @@ def worker_command(name: str, *, with_beat: bool) -> list[str]:
 def migrate() -> str:
     """Bring the database up to date; say what there was to do."""
     connection.close()
-    with connection.cursor() as cursor:
-        # a long migration is no runaway statement; the session ends with it
-        cursor.execute("SET statement_timeout = 0")
     due = checks.due_migrations()
     if due:
         call_command("migrate", verbosity=0, interactive=False)

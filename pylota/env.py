@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 _UNSET: Any = object()
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]{1,2}")
+_TOPIC = re.compile(
+    r"arn:(?:aws|aws-us-gov):sns:([a-z0-9-]+):[0-9]{12}:[A-Za-z0-9_-]{1,256}", re.ASCII
+)
 _PATH_WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -180,6 +183,27 @@ def aws_region(raw: str) -> None:
     """Raise ValueError unless the text has the form of an AWS region's name."""
     if _REGION.fullmatch(raw) is None:
         raise ValueError("must be the name of an AWS region, such as eu-west-1")
+
+
+def topic_arn(raw: str, *, region: str = "") -> None:
+    """Raise ValueError unless the text is the ARN of an SNS topic, in SES's region.
+
+    Hosts of other partitions than AWS's own and GovCloud have another name.
+    """
+    found = _TOPIC.fullmatch(raw)
+    if found is None or _REGION.fullmatch(found[1]) is None:
+        raise ValueError(
+            "must be the ARN of an SNS topic, such as"
+            " arn:aws:sns:eu-west-1:123456789012:pylota-mail"
+        )
+    if region and found[1] != region:
+        raise ValueError("must be a topic in the region that PM_SES_REGION names")
+
+
+def readable_folder(raw: str) -> None:
+    """Raise ValueError unless the text is the path of a folder that can be read."""
+    if not (os.path.isdir(raw) and os.access(raw, os.R_OK | os.X_OK)):
+        raise ValueError("is not a folder that can be read")
 
 
 def word(raw: str) -> None:

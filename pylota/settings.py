@@ -124,6 +124,9 @@ PM_CF_API_BASE = env.checked(
     check=partial(env.service_url, schemes=("https", "http") if LOCAL else ("https",)),
 ).rstrip("/")
 PM_CF_JOURNAL = env.boolean("PM_CF_JOURNAL", False)
+PM_CF_QUEUE_ID = env.checked("PM_CF_QUEUE_ID", "", check=env.path_word)
+if PM_CF_QUEUE_ID:
+    env.together(PM_CF_ACCOUNT_ID=PM_CF_ACCOUNT_ID, PM_CF_QUEUE_ID=PM_CF_QUEUE_ID)
 
 # --- the SES transport ---------------------------------------------------------------
 
@@ -144,6 +147,13 @@ PM_SES_ENDPOINT_URL = env.checked(
         schemes=("https",) if PM_ENV == "production" else ("https", "http"),
     ),
 )
+
+# --- what SES says of deliveries, by SNS ---------------------------------------------
+
+PM_SES_SNS_TOPIC_ARN = env.checked(
+    "PM_SES_SNS_TOPIC_ARN", "", check=partial(env.topic_arn, region=PM_SES_REGION)
+)
+PM_SNS_CERT_DIR = env.checked("PM_SNS_CERT_DIR", "", check=env.readable_folder)
 
 # --- processes -----------------------------------------------------------------------
 
@@ -326,6 +336,7 @@ SPECTACULAR_SETTINGS = {
         {"name": "billing", "description": "Plans, and what a tenant is on."},
         {"name": "audit", "description": "Who did what, and when."},
         {"name": "platform", "description": "For the operator of the deployment."},
+        {"name": "hooks", "description": "For providers, which sign what they post."},
         {"name": "service", "description": "Of this process."},
     ],
 }

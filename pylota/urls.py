@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from rest_framework.views import APIView
 
+from delivery.api.ses_hook import SesHookView
 from mailboxes.api.addresses import (
     AddressesView,
     AddressView,
@@ -28,6 +29,7 @@ from outbound.api.answering import ForwardView, ReplyAllView, ReplyView
 from outbound.api.cancel import CancelView
 from outbound.api.files import AttachmentView, LinkView, RawView
 from outbound.api.messages import AttemptsView, MessagesView, MessageView, ResolveView
+from outbound.api.resolving import ResolveManyView
 from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
@@ -49,6 +51,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     (f"{TENANT}/policy", PolicyView, "tenant-policy"),
     (f"{TENANT}/billing", BillingView, "tenant-billing"),
     (f"{TENANT}/identities", TenantIdentitiesView, "tenant-identities"),
+    (f"{TENANT}/messages/resolve", ResolveManyView, "messages-resolve"),
     (f"{TENANT}/suppressions", SuppressionsView, "suppressions"),
     # a local part may hold a slash
     (f"{TENANT}/suppressions/<path:address>", SuppressionView, "suppression"),
@@ -98,6 +101,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("docs", reference, name="reference"),
     path("v1/plans", PlansView.as_view(), name="plans"),
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
+    path("hooks/ses", SesHookView.as_view(), name="ses-hook"),  # SNS signs
     path("v1/", include(v1)),
     path("admin/", admin.site.urls),
     path("", include("pylota.front")),

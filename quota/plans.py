@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 from django.conf import settings
 
-from mailboxes.services import raise_alert, resolve_alert
+from mailboxes.services import raise_alert, resolve_alerts
 from quota.catalogue import BUILT_IN, Catalogue, parse_catalogue
 from quota.statuses import BillingMode
 
@@ -47,7 +47,7 @@ def alert_of_catalogue() -> None:
     """
     _, _, mistake = _read(settings.PM_PLAN_CATALOG)
     if mistake is None:
-        resolve_alert(INVALID)
+        resolve_alerts(INVALID)
     else:
         raise_alert(INVALID, details={"reason": mistake})
 

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from ulid import ULID
 
+from core import metrics
 from core.addresses import hint
 from core.database import fetch_all
 from core.errors import InvalidRequest, SuppressionNotFound
@@ -64,6 +65,8 @@ def suppress(
             "notes": [new.note for _, new in rows],
         },
     )
+    for _, _, reason in inserted:
+        metrics.count(metrics.SUPPRESSED_RECIPIENTS, reason)
     return [
         NewEvent(
             "suppression.created",

@@ -80,6 +80,8 @@ CODES: dict[tuple[str, str], str] = {
     ("message-cancel", "POST"): "invalid_idempotency_key idempotency_conflict"
     f" request_in_progress {NO_MESSAGE} not_cancelable",
     ("message-resolve", "POST"): f"{ONCE} {NO_MESSAGE} not_uncertain",
+    ("messages-resolve", "POST"): f"{ONCE} tenant_not_found identity_not_found"
+    " domain_not_found",
     ("message-reply", "POST"): ANSWER,
     ("message-reply-all", "POST"): ANSWER,
     ("message-forward", "POST"): f"{SEND} message_not_found",

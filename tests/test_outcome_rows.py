@@ -39,7 +39,8 @@ ROWS: Final = {
         (CLOUDFLARE, "a_definite_refusal_rejects_the_message_and_is_never_tried_again"),
     ],
     "Cloudflare: E_RECIPIENT_NOT_ALLOWED": [
-        (CLOUDFLARE, "a_recipient_that_the_plan_does_not_allow_is_told_to_the_operator")
+        (CLOUDFLARE, "a_definite_refusal_rejects_the_message_and_is_never_tried_again"),
+        (CLOUDFLARE, "the_table_in_code_is_the_one_of_the_specification"),
     ],
     "the sender's domain is not known, or not verified": [
         (CLOUDFLARE, "a_sender_that_the_provider_does_not_know_has_its_domain_checked"),

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('delivery', '0003_remember_how_a_message_was_composed'),
+        ('delivery', '0006_take_turns_at_a_providers_queue'),
     ]
 
     operations = [

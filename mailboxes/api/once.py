@@ -20,9 +20,17 @@ from core.fingerprint import fingerprint
 from core.forms import Form
 from core.idempotency import HEADER, optional_key
 from mailboxes.callers import caller_of
-from mailboxes.repeats import PLATFORM, Place, find_answer, hold_place, remember
+from mailboxes.repeats import (
+    PLATFORM,
+    Place,
+    find_answer,
+    hold_place,
+    place_held,
+    remember,
+)
 
 F = TypeVar("F", bound=Form)
+T = TypeVar("T")
 
 KEY_HEADER: Final = OpenApiParameter(
     name="Idempotency-Key",
@@ -61,26 +69,68 @@ def answer_once(
     whatever else is wrong with the request. ``again`` makes the first answer of what
     was kept of it.
     """
-    try:
-        key = optional_key(request.META.get(HEADER))
-        body = read_optional_json(request._request)
-        asked = form.parse(body)
-    except PylotaError:
-        reach()
-        raise
+    key, body, asked = _asked(request, form.parse, reach)
     with transaction.atomic(durable=True):
         if key is None:
             return _response(do(asked))
         place = _place(request, key, body)
         hold_place(place)
         if (earlier := find_answer(place)) is not None:
-            replayed = Response(again(earlier.body), status=earlier.status)
-            replayed["Idempotent-Replayed"] = "true"
-            return replayed
+            return _replayed(again(earlier.body), status=earlier.status)
         answer = do(asked)
-        kept = answer.body if answer.kept is None else answer.kept
-        remember(place, status=answer.status, body=kept)
+        _remember(place, answer)
     return _response(answer)
+
+
+def answer_each_once(
+    request: Request,
+    parse: Callable[[dict[str, Any]], T],
+    do: Callable[[T], Answer],
+    *,
+    reach: Callable[[], object],
+) -> Response:
+    """Do what a POST asks for in many transactions, or give the answer it had before.
+
+    As ``answer_once``, but ``do`` commits part by part. A process that dies in between
+    leaves what it did and no answer: a repeat is then judged afresh, so every part must
+    refuse to be done twice.
+    """
+    key, body, asked = _asked(request, parse, reach)
+    if key is None:
+        return _response(do(asked))
+    place = _place(request, key, body)
+    with place_held(place):
+        if (earlier := find_answer(place)) is not None:
+            return _replayed(earlier.body, status=earlier.status)
+        answer = do(asked)
+        _remember(place, answer)
+    return _response(answer)
+
+
+def _asked(
+    request: Request,
+    parse: Callable[[dict[str, Any]], T],
+    reach: Callable[[], object],
+) -> tuple[str | None, dict[str, Any], T]:
+    """Return the key, the body as it came, and what it says."""
+    try:
+        key = optional_key(request.META.get(HEADER))
+        body = read_optional_json(request._request)
+        return key, body, parse(body)
+    except PylotaError:
+        reach()
+        raise
+
+
+def _remember(place: Place, answer: Answer) -> None:
+    kept = answer.body if answer.kept is None else answer.kept
+    remember(place, status=answer.status, body=kept)
+
+
+def _replayed(body: dict[str, Any], *, status: int) -> Response:
+    response = Response(body, status=status)
+    response["Idempotent-Replayed"] = "true"
+    return response
 
 
 def _response(answer: Answer) -> Response:

@@ -51,6 +51,7 @@ MESSAGE_SHOWN: Final[dict[str, Any]] = {
         }
         for address in ("jo@example.net", "lee@example.org")
     ],
+    "evidence": None,
     "flags": [],
 }
 

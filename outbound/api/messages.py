@@ -48,7 +48,7 @@ from outbound.requests import SendRequest
 
 NO_IDENTITY: Final = "`identity_not_found`."
 NO_MESSAGE: Final = "`identity_not_found`, `message_not_found`."
-MOVED: Final = ("status", "reason", "deliveries", "provider_message_id")
+MOVED: Final = ("status", "reason", "deliveries", "provider_message_id", "evidence")
 """What a resolution changes; only this of its answer is remembered for a repeat."""
 
 

@@ -64,6 +64,7 @@ def message_json(message: Message) -> Json:
             deliveries=None
             if is_inbound
             else [_delivery(row) for row in message.deliveries.all()],
+            evidence=message.evidence,
             flags=[flag for flag in message.flags if flag not in TRUST_FLAGS],
         )
     )

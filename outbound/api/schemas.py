@@ -7,7 +7,13 @@ from pydantic import ConfigDict, Field
 
 from core.schemas import Page, Shape
 from delivery.statuses import AttemptPhase, AttemptResult, DeliveryStatus
-from mailboxes.statuses import Direction, MessageKind, MessageStatus, Provider
+from mailboxes.statuses import (
+    Direction,
+    Evidence,
+    MessageKind,
+    MessageStatus,
+    Provider,
+)
 from outbound.api.examples import ATTEMPT_SHOWN, MESSAGE_SHOWN, THREAD_SHOWN
 
 
@@ -81,6 +87,12 @@ class MessageOut(Shape):
     in_reply_to: str | None
     provider_message_id: str | None
     deliveries: list[DeliveryOut] | None
+    evidence: Evidence | None = Field(
+        description="What settled a send that was `uncertain`, from the strongest to"
+        " the weakest: `late_outcome`, the transport's own answer, after all; `tag`, an"
+        " event with our id; `provider_id`, one with the provider's; `person`, somebody"
+        " by `resolve`; `match`, an event that fits no other send."
+    )
     flags: list[str]
 
 

@@ -6,7 +6,7 @@ A transport speaks one protocol. It knows nothing of rows, retries or Celery.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class RejectReason(StrEnum):
@@ -146,7 +146,8 @@ class OutgoingMessage:
     (to, cc, or bcc for none); ``journal_bcc`` gets a copy of its own, from which the
     provider's Message-ID is learned. ``seconds_left`` says how long the claim still
     lasts; ``announce`` commits a phase before its first octet leaves and raises
-    ClaimLost when the claim has ended meanwhile.
+    ClaimLost when the claim has ended meanwhile. ``asks_first`` wants a provider asked
+    something harmless before: calls have ended in doubt, and this one is the probe.
     """
 
     message_id: str
@@ -158,9 +159,17 @@ class OutgoingMessage:
     relay: Relay | None = None
     fields: Mapping[str, str] = field(default_factory=dict, repr=False)
     journal_bcc: str | None = None
+    asks_first: bool = False
     deadline_seconds: float = 240.0
     seconds_left: Callable[[], float] = field(default=lambda: 300.0, repr=False)
     announce: Callable[[Phase], None] = field(default=lambda phase: None, repr=False)
+
+
+PROVIDER_AWAY: Final = "provider_away"
+"""The code of a probe whose provider did not answer the question before it."""
+
+QUESTION_SECONDS: Final = 10.0
+"""How long a provider may take to answer that question."""
 
 
 class ClaimLost(Exception):

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, urlencode
 
+from core.deadline import Deadline
+from core.http_answer import Answer
+from core.http_once import NoAnswer, ask
 from outbound.transports.base import (
+    PROVIDER_AWAY,
+    QUESTION_SECONDS,
     OutgoingMessage,
     RecipientSuppressed,
     RetryClass,
@@ -19,9 +24,7 @@ from outbound.transports.base import (
 )
 from outbound.transports.cloudflare_answers import page_of, result_of
 from outbound.transports.cloudflare_body import body_of
-from outbound.transports.deadline import Deadline
-from outbound.transports.http_once import NoAnswer, ask
-from outbound.transports.told import Answer, starred
+from outbound.transports.told import starred
 
 MOST_PAGES = 20
 """Pages of the suppression list that are read for one recipient."""
@@ -46,6 +49,8 @@ class CloudflareTransport:
             body = body_of(message)
         except Exception as error:  # nothing has left, whatever went wrong
             return RetryLater(RetryClass.PAUSED, "not_composed", type(error).__name__)
+        if message.asks_first and not self._is_there(message):
+            return RetryLater(RetryClass.PAUSED, PROVIDER_AWAY)
         deadline = self._deadline(message)
         if message.seconds_left() < deadline.left():
             return RetryLater(RetryClass.PAUSED, "claim_too_old")
@@ -57,6 +62,14 @@ class CloudflareTransport:
         if isinstance(result, RecipientSuppressed):
             return replace(result, found=self._suppressed(message))
         return result
+
+    def _is_there(self, message: OutgoingMessage) -> bool:
+        """Ask what changes nothing; any complete answer but a 5xx is one."""
+        deadline = Deadline(min(QUESTION_SECONDS, self._deadline(message).left()))
+        try:
+            return self._ask("GET", "suppressions?per_page=1", deadline).status < 500
+        except Exception:  # whatever fails here, nothing has been sent
+            return False
 
     def _suppressed(self, message: OutgoingMessage) -> Mapping[str, str]:
         """Return whom the provider suppresses, with its reasons; empty: nobody knows.

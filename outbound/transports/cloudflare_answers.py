@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.http_answer import Answer
 from outbound.transports.base import (
     Accepted,
     RecipientSuppressed,
@@ -21,7 +22,7 @@ from outbound.transports.base import (
     UncertainReason,
     Unknown,
 )
-from outbound.transports.told import Answer, starred
+from outbound.transports.told import starred
 
 PAUSED_ALERT: Final = "cloudflare_sending_paused"
 QUOTA_ALERT: Final = "provider_quota"
@@ -81,8 +82,12 @@ CODES: Final[Mapping[str, Row]] = {
 }
 """Rows by code, where the answer names one."""
 
-_CODE: Final = re.compile(r"\bE_[A-Z_]+\b")
+_CODE: Final = re.compile(r"\s*(?:[a-z0-9_]+\.)*(E_[A-Z_]+)\b")
+"""A code begins its field or its message: further on stand words that we sent."""
+_NAME: Final = re.compile(r"[^\s@]+")
 _SUPPRESSION: Final = re.compile("suppress", re.IGNORECASE)
+_REPEATED: Final = re.compile(r"\S*@\S*|\bX-[\w-]+", re.IGNORECASE)
+"""An address, or the name of a caller's header, repeated from what we sent."""
 _OPAQUE: Final = re.compile(r"[!-~]{1,2048}")
 _REASON: Final = re.compile(r"[a-z_]{1,32}")
 
@@ -97,13 +102,14 @@ class ProviderError:
     @property
     def words(self) -> str:
         """Return the word of the code, or the message that stands for it."""
-        named = _CODE.search(self.code) or _CODE.search(self.message)
-        return named[0] if named else self.message.strip()
+        named = _CODE.match(self.code) or _CODE.match(self.message)
+        return named[1] if named else self.message.strip()
 
     def row(self) -> Row:
         """Return what this error means; one that names suppression is of that kind."""
         row = self._listed()
-        if row is not UNKNOWN and _SUPPRESSION.search(f"{self.code} {self.message}"):
+        may_be_about_recipients = row is None or row is _INVALID
+        if may_be_about_recipients and self._names_suppression():
             return CODES["E_RECIPIENT_SUPPRESSED"]
         return row or UNKNOWN
 
@@ -111,10 +117,17 @@ class ProviderError:
         words = self.words
         if words in CODES:
             return CODES[words]
-        for suffix, row in SUFFIXES.items():
-            if words == suffix or words.endswith(f".{suffix}"):
-                return row
+        if _NAME.fullmatch(words):
+            for suffix, row in SUFFIXES.items():
+                if words == suffix or words.endswith(f".{suffix}"):
+                    return row
         return None
+
+    def _names_suppression(self) -> bool:
+        if self.words.startswith("E_HEADER"):  # about a header, whatever it is called
+            return False
+        told = _REPEATED.sub("", f"{self.code} {self.message}")
+        return _SUPPRESSION.search(told) is not None
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.code, self.message)))

@@ -9,15 +9,19 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from core.deadline import Deadline
+from core.http_once import NoAnswer
 from outbound.transports.base import (
+    PROVIDER_AWAY,
+    QUESTION_SECONDS,
     ClaimLost,
     OutgoingMessage,
+    RetryClass,
+    RetryLater,
     TransportResult,
     UncertainReason,
     Unknown,
 )
-from outbound.transports.deadline import Deadline
-from outbound.transports.http_once import NoAnswer
 from outbound.transports.ses_answers import accepted, refused
 from outbound.transports.ses_client import SesAccount, client_of, ending_at
 from outbound.transports.told import starred
@@ -44,6 +48,8 @@ class SesTransport:
         Raises ClaimLost when the claim would end before the call: none is made.
         """
         client = client_of(self.account)
+        if message.asks_first and not self._is_there(client, message):
+            return RetryLater(RetryClass.PAUSED, PROVIDER_AWAY)
         deadline = Deadline(min(self.seconds, message.deadline_seconds))
         if message.seconds_left() < deadline.left():
             raise ClaimLost("too little of the claim is left")
@@ -54,6 +60,19 @@ class SesTransport:
             return refused(error.response, hidden=self._hidden(message))
         except Exception as error:  # whatever botocore made of the answer, or of none
             return self._lost(message, deadline, error)
+
+    def _is_there(self, client: Any, message: OutgoingMessage) -> bool:
+        """Ask what changes nothing; any answer but a 5xx is one, a refusal too."""
+        seconds = min(QUESTION_SECONDS, self.seconds, message.deadline_seconds)
+        try:
+            with ending_at(Deadline(seconds)):
+                client.get_account()
+        except ClientError as error:
+            status = int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+            return status < 500
+        except Exception:  # whatever fails here, nothing has been sent
+            return False
+        return True
 
     def _request(self, message: OutgoingMessage) -> dict[str, Any]:
         request: dict[str, Any] = {

@@ -18,8 +18,8 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
 from botocore.session import Session
 
-from outbound.transports.deadline import Deadline
-from outbound.transports.http_once import ask
+from core.deadline import Deadline
+from core.http_once import ask
 
 MISSING_FILE: Final = os.devnull
 FILES: Final = frozenset({"config_file", "credentials_file"})

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from core.points import reach
 from outbound.transports.base import (
     Accepted,
+    ClaimLost,
     OutgoingMessage,
     RetryClass,
     RetryLater,
@@ -40,6 +41,10 @@ class SmtpTransport(SmtpSettings):
                 return _later(dialogue, error.code, str(error))
             except OSError as error:
                 return _lost(dialogue, error)
+            except ClaimLost:
+                raise
+            except Exception as error:  # a fault of ours: nothing was sent even so
+                return _later(dialogue, "call_broke", type(error).__name__)
             if refusal is not None:
                 dialogue.session.leave("QUIT")
                 return refusal

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 
+from core.deadline import Deadline
 from core.network import HostRefused, LookupFailed, connect
 from core.points import reach
 from outbound.transports.base import (
@@ -20,7 +21,6 @@ from outbound.transports.base import (
     Rejected,
     RejectReason,
 )
-from outbound.transports.deadline import Deadline
 from outbound.transports.smtp_session import Session
 from outbound.transports.smtp_wire import (
     Reply,
@@ -291,7 +291,9 @@ def verified_context(ca: str | None, ca_file: str | None) -> ssl.SSLContext:
     """Return a context that trusts the relay's bundle, else the file's or system's.
 
     There is no way to switch verification off. Raises OSError for an unusable bundle.
+    What stands around the certificates may be in any letters (RFC 7468, section 2).
     """
     if ca:
-        return ssl.create_default_context(cadata=ca)
+        plain = ca.encode("ascii", "ignore").decode()
+        return ssl.create_default_context(cadata=plain)
     return ssl.create_default_context(cafile=ca_file or None)

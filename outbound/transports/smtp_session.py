@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
+from core.deadline import Deadline
 from core.elapsed import elapsed_clock
-from outbound.transports.deadline import Deadline
 from outbound.transports.smtp_wire import Reply, in_base64, reply_text
 
 REPLY_LINE = re.compile(rb"([2-5][0-9][0-9])(?:([ -])([^\r\n]*))?\r?\n")
@@ -66,7 +66,12 @@ class Session(smtplib.SMTP):
     # --- what smtplib's commands stand on --------------------------------------------
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Write one command; it and its reply are one step."""
+        """Write one command; it and its reply are one step.
+
+        Raises BadReply when there is one before the command: it is not an answer to it.
+        """
+        if self._buffer:
+            raise BadReply("the server spoke out of turn")
         self.begin(self._command_seconds)
         super().putcmd(cmd, args)
 

@@ -1,19 +1,9 @@
 """What a transport's peer said, as it may be kept: pure."""
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 
 LONGEST_DETAIL = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A complete answer to one HTTP request; header names in lower case."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def starred(text: str, hidden: Collection[str]) -> str:

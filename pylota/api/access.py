@@ -68,6 +68,7 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("message", "PATCH"): _needs(Scope.MESSAGES_WRITE),
     ("message-raw", "GET"): _needs(Scope.MESSAGES_READ),
     ("message-resolve", "POST"): _needs(Scope.MESSAGES_WRITE),
+    ("messages-resolve", "POST"): _needs(Scope.MESSAGES_WRITE, *_PT),
     ("message-attempts", "GET"): _needs(Scope.MESSAGES_READ),
     ("message-reply", "POST"): _needs(Scope.MESSAGES_SEND),
     ("message-reply-all", "POST"): _needs(Scope.MESSAGES_SEND),
@@ -97,7 +98,9 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
 }
 """Every call of ``/v1`` by its route's name and verb."""
 
-PUBLIC: Final = frozenset({"health", "openapi", "reference", "link", "plans"})
+PUBLIC: Final = frozenset(
+    {"health", "openapi", "reference", "link", "plans", "ses-hook"}
+)
 """Routes that need no key."""
 
 

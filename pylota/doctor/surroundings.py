@@ -98,19 +98,26 @@ def ses() -> Found:
             Transport.SES,
             "PM_SES_REGION, PM_SES_ACCESS_KEY_ID and PM_SES_SECRET_ACCESS_KEY",
         )
-    if not settings.PM_SES_CONFIGURATION_SET:
-        return fail(
-            "sends carry no configuration set, so no event of them comes back",
-            then="set PM_SES_CONFIGURATION_SET",
-        )
-    return ok(f"{settings.PM_SES_REGION}, {settings.PM_SES_CONFIGURATION_SET}")
+    return _no_way_back("PM_SES_CONFIGURATION_SET", "PM_SES_SNS_TOPIC_ARN") or ok(
+        f"{settings.PM_SES_REGION}, {settings.PM_SES_CONFIGURATION_SET}"
+    )
 
 
 def cloudflare() -> Found:
     """Look whether what sends by Cloudflare can."""
     if not is_configured(Transport.CLOUDFLARE, has_relay=False):
         return _not_set_up(Transport.CLOUDFLARE, "PM_CF_ACCOUNT_ID and PM_CF_API_TOKEN")
-    return ok(f"account {settings.PM_CF_ACCOUNT_ID}")
+    return _no_way_back("PM_CF_QUEUE_ID") or ok(f"account {settings.PM_CF_ACCOUNT_ID}")
+
+
+def _no_way_back(*names: str) -> Found | None:
+    """Say what the provider's events lack to come back, if anything."""
+    if missing := [name for name in names if not getattr(settings, name)]:
+        return fail(
+            "it sends, but what becomes of mail does not come back",
+            then=f"set {' and '.join(missing)}",
+        )
+    return None
 
 
 def _not_set_up(transport: Transport, variables: str) -> Found:

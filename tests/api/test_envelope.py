@@ -59,6 +59,17 @@ def test_a_verb_that_the_path_does_not_know(
     assert set(response["Allow"].split(", ")) == set(allow.split(", "))
 
 
+@pytest.mark.parametrize("verb", ["TRACE", "OPTIONS", "DELETE"])
+def test_a_verb_is_not_known_whatever_parameters_come_with_it(
+    api: ApiClient, verb: str
+) -> None:
+    headers = {"Authorization": f"Bearer {api.secret}"}
+
+    response = api.request(verb, f"{api.path}?unknown=1", headers=headers)
+
+    assert_refused(response, 405, "method_not_allowed")
+
+
 def test_a_bug_is_a_500_that_says_nothing_of_it(
     api: ApiClient, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ STATEMENTS: dict[Call, int] = {
     ("message-resolve", "POST"): 23,
     ("messages", "GET"): 6,
     ("messages", "POST"): 9,
+    ("messages-resolve", "POST"): 19,
     ("signing-key-rotate", "POST"): 7,
     ("suppression", "DELETE"): 5,
     ("suppressions", "GET"): 3,

@@ -3,10 +3,13 @@
 import json
 import signal
 import time
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
+from core.clock import database_now
 from delivery.models import Attempt, OutboundState
 from mailboxes.models import Event
 from mailboxes.statuses import MessageStatus
@@ -88,6 +91,40 @@ def test_a_task_delivered_five_times_seconds_apart_is_one_call(
     wait_for(MessageStatus.SUBMITTED, 3)
     until(lambda: _rings(worker) >= 15, what="every ring")
     assert_each_was_sent_once(relay, messages)
+
+
+def test_r02_nine_that_wait_in_a_worker_behind_a_slow_send_are_called_once_each(
+    broker: Broker, processes: Processes, relay: SmtpServer
+) -> None:
+    """R02: prefetch 10, one slow send first; Redis gives the nine out again."""
+    # Given ten rung messages, of which the first takes its time
+    relay.follow(Script(connections=[{"dot": "late:5"}]))
+    messages = queue(10, thread_with_relay(relay))
+    OutboundState.objects.update(  # only these ten rings: no dispatcher adds any
+        dispatch_at=database_now() + timedelta(minutes=5)
+    )
+    broker.ring(*(message.public_id for message in messages))
+
+    # When a worker of one thread takes all ten at once
+    options: dict[str, Any] = {"worker_prefetch_multiplier": 10}
+    if broker.scheme == "redis":
+        options["broker_transport_options"] = {
+            "visibility_timeout": 2,
+            "unacked_restore_interval": 1,
+            "unacked_restore_throttle": 1,
+        }
+    worker = processes.worker(
+        threads=1, CELERY_BROKER_URL=broker.url, PM_TEST_CELERY=json.dumps(options)
+    )
+    relay.wait_until(lambda: len(relay.mails) == 1)
+
+    # Then nobody else could take one of the nine, and each is called once
+    assert broker.waiting("outbound") == []
+    assert statuses() == {MessageStatus.QUEUED: 10}
+    wait_for(MessageStatus.SUBMITTED, 10, seconds=30)
+    until(lambda: _rings(worker) >= 10, what="every ring")
+    assert_each_was_sent_once(relay, messages)
+    assert len(relay.connections) == 10
 
 
 def test_a_visibility_time_out_shorter_than_a_send_is_one_call(

@@ -2,16 +2,21 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 
+from core.database import AWAY
 from delivery.models import Attempt, OutboundState
 from delivery.statuses import AttemptResult
-from mailboxes.models import Message, Tenant
+from domains.models import Domain
+from mailboxes.models import Alert, Message, Tenant
 from mailboxes.statuses import MessageStatus, Operation
 from outbound import claims
 from outbound.models import LedgerEntry
+from outbound.transports.base import Rejected, RejectReason, RetryClass, RetryLater
 from tests.factories import (
     AddressFactory,
     QueuedMessageFactory,
@@ -28,6 +33,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 TRIALS = 20
 CLAIM = r"insert into .?attempts"
 RECORD = r"update .?attempts set finished_at"
+DOMAINS = r"update .?domains"
+ALERTS = r"insert into .?alerts"
 
 
 @pytest.fixture
@@ -137,3 +144,88 @@ def test_a_claim_whose_database_stays_away_makes_no_call(
     assert claims.claim(messages[0].public_id) is None
     assert Attempt.objects.get().result not in AttemptResult.values
     assert Message.objects.get(pk=messages[0].key).status == MessageStatus.QUEUED
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT_AFTER, Fault.CUT_BEFORE])
+def test_what_a_call_says_of_domain_and_provider_survives_a_lost_commit(
+    messages: list[Message],
+    proxy: PgProxy,
+    scripted: ScriptedTransport,
+    fault: Fault,
+) -> None:
+    # Given two refusals that are recorded: one blames the domain, one alerts
+    blames = Rejected(
+        RejectReason.SENDER_DOMAIN_UNAVAILABLE, "535", "no", issue="smtp_auth_failed"
+    )
+    alerts = RetryLater(RetryClass.QUOTA, "quota", alert="provider_quota")
+    scripted.answers = [blames, alerts]
+
+    # When the COMMIT that tells of each is lost
+    for message, marker in zip(messages, (DOMAINS, ALERTS), strict=False):
+        rule = proxy.at_commit(fault, marker=marker)
+        work(message.public_id, scripted)
+        rule.wait()
+
+    # Then it is told all the same, once
+    [issue] = Domain.objects.get().issues
+    assert issue["code"] == "smtp_auth_failed"
+    assert Alert.objects.get().name == "provider_quota"
+
+
+class Ending:
+    """Ends this connection's backend just before its n-th statement from now on."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    @property
+    def has_struck(self) -> bool:
+        """Tell whether there was an n-th statement."""
+        return self.left <= 0
+
+    def __call__(self, execute: Any, *args: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            pid = connection.connection.info.backend_pid
+            with psycopg.connect(database_url(), autocommit=True) as another:
+                another.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        return execute(*args)
+
+
+def test_a_record_that_loses_its_session_at_any_statement_is_recorded_once(
+    messages: list[Message], scripted: ScriptedTransport
+) -> None:
+    struck = []
+    for n, message in enumerate(messages, start=1):
+        claim = claims.claim(message.public_id)
+        assert claim is not None
+        result = scripted.send(claim.outgoing)
+        with connection.execute_wrapper(ending := Ending(n)):
+            claims.record(claim, result)
+        struck.append(ending.has_struck)
+
+    # Then each statement has had its turn, and no message is told of twice
+    assert struck[0]
+    assert not struck[-1]
+    assert_settled(messages, scripted)
+
+
+def test_a_claim_that_loses_its_session_at_any_statement_makes_no_call(
+    messages: list[Message], scripted: ScriptedTransport
+) -> None:
+    struck = []
+    for n, message in enumerate(messages, start=1):
+        with connection.execute_wrapper(ending := Ending(n)):
+            try:
+                claim = claims.claim(message.public_id)
+            except AWAY:
+                connection.close()
+                assert not Attempt.objects.filter(message=message).exists()
+                claim = claims.claim(message.public_id)
+        struck.append(ending.has_struck)
+        assert claim is not None
+        claims.record(claim, scripted.send(claim.outgoing))
+
+    assert struck[0]
+    assert not struck[-1]
+    assert_settled(messages, scripted)

@@ -8,13 +8,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from core.clock import database_now
+from delivery.api.schemas import SnsPosted
 from mailboxes.key_services import create_key
 from mailboxes.keyring_services import current_key
 from mailboxes.models import Identity
@@ -23,7 +24,16 @@ from outbound.links import LinkTarget, mint_link
 from pylota.api.path_parts import PATH_PARTS
 from tests.factories import AddressFactory
 from tests.support.lived_in import alias, lived_in
-from tests.support.processes import ROOT, Running
+from tests.support.processes import ROOT, Processes, Running
+from tests.support.sns import (
+    FILE,
+    TOPIC,
+    Publisher,
+    certificate_pem,
+    delivery,
+    rsa_key,
+    ses_event,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,6 +75,18 @@ include-operation-id = "createKey"
 """
 HOOKS = {"platform": "schemathesis_reach", "tenant": "schemathesis_checks"}
 Parts = Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def web(
+    django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """A web process that also takes what the tests' own SNS signs."""
+    certificates = tmp_path_factory.mktemp("certificates")
+    (certificates / FILE).write_bytes(certificate_pem(rsa_key()))
+    group = Processes(tmp_path_factory.mktemp("web"))
+    yield group.web(PM_SES_SNS_TOPIC_ARN=TOPIC, PM_SNS_CERT_DIR=certificates)
+    group.end_all()
 
 
 def configuration(everywhere: Parts, of_its_own: Mapping[str, Parts]) -> str:
@@ -117,6 +139,7 @@ def world(identity: Identity, *, other: Identity) -> str:
             # no worker runs: a second answer would wait for the first one's thread
             **{answer: {"query.dry_run": "true"} for answer in ANSWERS},
             "rotateSigningKey": {"path.purpose": "thread"},
+            "takeSesEvent": signed_by_sns(),
             "lookUpIdentity": {"query.address": rows["known_address"]},
         },
     )
@@ -124,6 +147,13 @@ def world(identity: Identity, *, other: Identity) -> str:
 
 def of(identity: Identity, address_id: str) -> dict[str, str]:
     return {"path.identity_id": identity.id, "path.address_id": address_id}
+
+
+def signed_by_sns() -> dict[str, str]:
+    """Return the fields of a message that SNS has signed for the web's topic."""
+    told = Publisher().notification(ses_event("Delivery", **delivery("jo@example.net")))
+    named = SnsPosted.model_fields.keys() & told.keys()
+    return {f"body.{name}": told[name] for name in sorted(named)}
 
 
 def link_of(identity: Identity, rows: Mapping[str, str]) -> str:

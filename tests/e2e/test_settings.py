@@ -109,11 +109,14 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("PM_SES_REGION", "hush"),
         ("PM_SES_ACCESS_KEY_ID", "hu sh"),
         ("PM_SES_SECRET_ACCESS_KEY", "hush\thush"),
+        ("PM_SES_SNS_TOPIC_ARN", "hush"),
+        ("PM_SNS_CERT_DIR", "/nowhere/hush"),
         ("PM_SES_ENDPOINT_URL", "http://hush.example.com"),
         ("PM_CF_ACCOUNT_ID", "../zones"),
         ("PM_CF_API_TOKEN", "hush hush"),
         ("PM_CF_API_BASE", "http://api.cloudflare.com/client/v4"),
         ("PM_CF_JOURNAL", "often"),
+        ("PM_CF_QUEUE_ID", "../hush"),
     ],
 )
 def test_what_is_wrong_is_named_and_no_secret_is_shown(
@@ -153,6 +156,12 @@ def test_a_whole_set_of_a_providers_keys_starts(
     tmp_path: Path, keys: dict[str, str]
 ) -> None:
     assert start(tmp_path, **keys) == ""
+
+
+def test_a_queue_without_its_account_stops_the_start(tmp_path: Path) -> None:
+    said = start(tmp_path, PM_CF_QUEUE_ID="9f8e7d6c")
+
+    assert "config_invalid: PM_CF_ACCOUNT_ID is not set, but PM_CF_QUEUE_ID" in said
 
 
 def test_a_domain_without_a_relay_may_wait_for_another_transport(

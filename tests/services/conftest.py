@@ -10,8 +10,11 @@ from core import clock
 from delivery.models import Delivery
 from mailboxes.models import Event, Message
 from quota.models import Allowance, Hold
+from tests.support.pulling import cloudflare
 from tests.support.scripted import ScriptedTransport
 from tests.support.ses_server import KEY_ID, REGION, SECRET, SesServer, ses_server
+
+__all__ = ["cloudflare"]
 
 
 @pytest.fixture

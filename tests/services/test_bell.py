@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from structlog.testing import capture_logs
 
+from core.database import session_parameters
 from outbound import bell
 from tests.support.processes import until
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def listening() -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(**bell.session_parameters(), autocommit=True) as session:
+    with psycopg.connect(**session_parameters(), autocommit=True) as session:
         session.execute(f"LISTEN {bell.CHANNEL}")
         yield session
 

@@ -37,6 +37,7 @@ LOST = Unknown(UncertainReason.CONNECTION_LOST, "reset")
 BUSY = RetryLater(RetryClass.RELAY, "451")
 NO = Rejected(RejectReason.PROVIDER_VALIDATION, "550", "no")
 NOT_CALLED = RetryLater(RetryClass.RELAY, "claim_too_old")
+NOT_THERE = RetryLater(RetryClass.RELAY, "connect_failed")
 
 
 @pytest.fixture
@@ -135,13 +136,28 @@ def test_any_definite_answer_in_between_begins_the_count_anew(
     assert Breaker.objects.get().openings == 0
 
 
-def test_a_call_that_was_not_made_counts_neither_way(
-    mail: Iterator[str], scripted: ScriptedTransport
+@pytest.mark.parametrize("nothing", [NOT_CALLED, NOT_THERE], ids=["no call", "away"])
+def test_a_call_that_was_not_made_or_not_answered_counts_neither_way(
+    mail: Iterator[str], scripted: ScriptedTransport, nothing: TransportResult
 ) -> None:
-    for answer in (LOST, NOT_CALLED, LOST, NOT_CALLED, LOST):
+    for answer in (LOST, nothing, LOST, nothing, LOST):
         call(mail, scripted, answer)
 
     assert Breaker.objects.get().openings == 1
+
+
+def test_a_relay_that_still_is_away_at_the_probe_stays_closed_to_all_but_the_next(
+    mail: Iterator[str], scripted: ScriptedTransport, opened: Breaker, later: Later
+) -> None:
+    later(301)
+    call(mail, scripted, NOT_THERE)
+
+    # Then the way is still closed: a further doubt opens it for twice as long
+    assert Breaker.objects.get().openings == 1
+    call(mail, scripted, LOST)
+    assert Breaker.objects.get().openings == 2
+    assert work(next(mail), scripted) is None
+    assert Alert.objects.get().resolved_at is None
 
 
 def test_a_lost_worker_does_not_count(

@@ -16,6 +16,7 @@ from mailboxes.statuses import MessageStatus
 from mailboxes.tenant_services import suspend_tenant
 from outbound import claims
 from outbound.alarms import sweep_claims
+from outbound.alerts import report_stuck
 from outbound.transports.base import (
     Accepted,
     ClaimLost,
@@ -422,6 +423,27 @@ def test_a_message_whose_copy_is_lost_waits_alerts_and_fails_after_a_day(
     message.refresh_from_db()
     assert (message.status, message.reason) == ("failed", "quota_exhausted")
     assert scripted.calls == []
+
+
+def test_what_kept_a_message_waiting_is_over_once_it_is_claimed(
+    scripted: ScriptedTransport, later: Later
+) -> None:
+    # Given a message whose copy was lost, with its alert, and another one's
+    message = QueuedMessageFactory.create(recipients=(A,))
+    copy = objects.get(str(message.raw_key))
+    objects.delete(str(message.raw_key))
+    work(message.public_id, scripted)
+    report_stuck("msg_other", "sent_copy_missing")
+
+    # When the copy is back
+    objects.put(str(message.raw_key), copy, metadata={})
+    later(70)
+    work(message.public_id, scripted)
+
+    # Then its alert is over, and only its own
+    assert len(scripted.calls) == 1
+    open_ones = Alert.objects.filter(resolved_at=None)
+    assert [alert.subject for alert in open_ones] == ["msg_other"]
 
 
 def test_a_phase_is_committed_and_a_lost_claim_may_announce_none(later: Later) -> None:

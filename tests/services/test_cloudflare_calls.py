@@ -8,18 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from core import elapsed, points
+from core import elapsed, http_once, points
 from core.clock import database_now
+from core.deadline import Deadline
+from core.http_answer import Answer
 from delivery.models import Attempt, OutboundState, ProviderEvent
 from delivery.services import apply_event, resolve
 from mailboxes.models import Alert, Message
 from mailboxes.statuses import MessageKind, TenantMode
 from outbound import claims, deliver
 from outbound.alarms import sweep_claims
-from outbound.transports import http_once
 from outbound.transports.base import Accepted
-from outbound.transports.deadline import Deadline
-from outbound.transports.told import Answer
 from suppressions.models import Suppression
 from tests.services.conftest import assert_units_add_up, events_of, statuses
 from tests.support.certificates import authority, bad_context, good_context
@@ -372,6 +371,28 @@ def test_the_first_quota_error_opens_the_alert_and_the_next_renews_it() -> None:
     alert = Alert.objects.get()
     assert (alert.name, alert.subject) == ("provider_quota", "cloudflare")
     assert alert.last_at > alert.first_at
+
+
+@pytest.mark.parametrize(
+    ("answer", "alert"),
+    [
+        (error(429, "no", "E_DAILY_LIMIT_EXCEEDED"), "provider_quota"),
+        (error(403, "email.sending_disabled"), "cloudflare_sending_paused"),
+    ],
+    ids=["quota", "paused"],
+)
+def test_an_accounts_alert_is_over_when_it_takes_mail_and_has_been_silent_for_a_while(
+    answer: Say, alert: str, later: Later
+) -> None:
+    with CloudflareServer(answer) as server:
+        sent_by(server, queued(A))
+
+        sent_by(server, queued(A))  # the account lets one through
+        assert Alert.objects.get(name=alert).resolved_at is None
+
+        later(15 * 60 + 1)
+        sent_by(server, queued(A))
+        assert Alert.objects.get(name=alert).resolved_at is not None
 
 
 # --- TLS -----------------------------------------------------------------------------

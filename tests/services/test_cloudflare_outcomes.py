@@ -7,6 +7,7 @@ import pytest
 from delivery.models import Attempt, OutboundState
 from domains.models import Domain
 from mailboxes.models import Alert, Event, Message
+from outbound.transports.cloudflare_answers import CODES, SUFFIXES
 from tests.services.conftest import assert_units_add_up, events_of, statuses
 from tests.support.cloudflare import configured, queued, shorten, work
 from tests.support.cloudflare_server import (
@@ -74,6 +75,7 @@ class Row:
     reason: str | None
     code: str | None = None
     alert: str | None = None
+    issue: str | None = None
     backs_off: tuple[float, float] = (0, 0)
 
     @property
@@ -86,8 +88,15 @@ class Row:
         return self.answer if isinstance(self.answer, str) else "html"
 
 
-def _rejected(answer: Step, code: str, reason: str = "provider_validation") -> Row:
-    return Row(answer, "rejected", reason, code)
+def _rejected(
+    answer: Step,
+    code: str,
+    reason: str = "provider_validation",
+    *,
+    alert: str | None = None,
+    issue: str | None = None,
+) -> Row:
+    return Row(answer, "rejected", reason, code, alert, issue)
 
 
 def _e(code: str, status: int = 400) -> Say:
@@ -99,10 +108,15 @@ INVALID = [
     *("E_TOO_MANY_ATTACHMENTS", "E_CONTENT_TOO_LARGE", "E_HEADER_NOT_ALLOWED"),
     *("E_HEADER_USE_API_FIELD", "E_HEADER_VALUE_INVALID", "E_HEADER_VALUE_TOO_LONG"),
     *("E_HEADER_NAME_INVALID", "E_HEADERS_TOO_LARGE", "E_HEADERS_TOO_MANY"),
-    *("E_DELIVERY_FAILED", "E_RECIPIENT_NOT_ALLOWED"),
+    "E_DELIVERY_FAILED",
 ]
 REFUSED = [
     *(_rejected(_e(code), code) for code in INVALID),
+    _rejected(
+        _e("E_RECIPIENT_NOT_ALLOWED"),
+        "E_RECIPIENT_NOT_ALLOWED",
+        alert="cloudflare_recipient_not_allowed",
+    ),
     *(
         _rejected(error(400, f"{SUFFIX}{words}"), f"{SUFFIX}{words}")
         for words in (
@@ -114,7 +128,12 @@ REFUSED = [
         error(200, f"{SUFFIX}email.invalid", 10200), f"{SUFFIX}email.invalid"
     ),  # an error inside a 200
     *(
-        _rejected(_e(code), code, "sender_domain_unavailable")
+        _rejected(
+            _e(code),
+            code,
+            "sender_domain_unavailable",
+            issue="sender_domain_unavailable",
+        )
         for code in ("E_SENDER_DOMAIN_NOT_AVAILABLE", "E_SENDER_NOT_VERIFIED")
     ),
 ]
@@ -137,7 +156,16 @@ def test_a_definite_refusal_rejects_the_message_and_is_never_tried_again(
     assert (attempt.result, attempt.code) == ("rejected", row.code)
     assert (attempt.detail or "").startswith("HTTP ")
     assert not OutboundState.objects.exists()
+    assert_told(row)
     assert_units_add_up(message)
+
+
+def assert_told(row: Row) -> None:
+    """Assert what operator and domain are told: this row's, and nothing else."""
+    alerts = Alert.objects.values_list("name", "subject")
+    assert [*alerts] == ([(row.alert, "cloudflare")] if row.alert else [])
+    codes = [issue["code"] for issue in Domain.objects.get().issues]
+    assert codes == ([row.issue] if row.issue else [])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +212,7 @@ LATER = [
         None,
         "E_DAILY_LIMIT_EXCEEDED",
         "provider_quota",
-        MINUTE,
+        backs_off=MINUTE,
     ),
     *(
         Row(
@@ -193,7 +221,7 @@ LATER = [
             None,
             f"{SUFFIX}{words}",
             "cloudflare_sending_paused",
-            MINUTE,
+            backs_off=MINUTE,
         )
         for status, words in PAUSED
     ),
@@ -213,22 +241,9 @@ def test_what_may_pass_waits_for_its_back_off_and_nothing_was_sent(row: Row) -> 
     assert attempt.finished_at is not None
     least, most = row.backs_off
     assert least <= (state.retry_at - attempt.finished_at).total_seconds() <= most
-    assert [alert.name for alert in Alert.objects.all()] == [row.alert][
-        : row.alert is not None
-    ]
+    assert_told(row)
     assert events_of(message) == []
     assert_units_add_up(message)
-
-
-def test_a_recipient_that_the_plan_does_not_allow_is_told_to_the_operator() -> None:
-    with CloudflareServer(_e("E_RECIPIENT_NOT_ALLOWED")) as server:
-        sent_by(server)
-
-    alert = Alert.objects.get()
-    assert (alert.name, alert.subject) == (
-        "cloudflare_recipient_not_allowed",
-        "cloudflare",
-    )
 
 
 def _lost(answer: Step) -> Row:
@@ -264,6 +279,7 @@ def test_what_no_row_calls_definite_is_uncertain_and_never_sent_again(
 
         assert server.copies.total() <= 1
     assert_in_doubt(message, row.reason)
+    assert_told(row)
 
 
 @pytest.mark.parametrize("fault", ["hang", "drip"])
@@ -316,3 +332,49 @@ def test_a_redirect_is_not_followed() -> None:
         sent_by(server, A)
 
         assert elsewhere.connections == 0
+
+
+# --- the table as the specification has it -------------------------------------------
+
+BY_CODE = {
+    **dict.fromkeys(INVALID, "provider_validation"),
+    "E_RECIPIENT_NOT_ALLOWED": "provider_validation",
+    "E_SENDER_DOMAIN_NOT_AVAILABLE": "sender_domain_unavailable",
+    "E_SENDER_NOT_VERIFIED": "sender_domain_unavailable",
+    "E_RECIPIENT_SUPPRESSED": "recipient_suppressed_by_provider",
+    "E_RATE_LIMIT_EXCEEDED": "rate_limit",
+    "E_DAILY_LIMIT_EXCEEDED": "quota",
+    "E_INTERNAL_SERVER_ERROR": None,
+}
+BY_SUFFIX = {
+    **dict.fromkeys(
+        ("invalid_request_schema", "email.too_big", "email.no_content_length"),
+        "provider_validation",
+    ),
+    "email.invalid": "provider_validation",
+    "throttled": "rate_limit",
+    **dict.fromkeys(
+        (
+            *("email.sending_disabled", "not_entitled", "forbidden", "unauthorized"),
+            *("bad_token_type", "authentication.upstream"),
+        ),
+        "paused",
+    ),
+    "internal_server": None,
+}
+
+
+def test_the_table_in_code_is_the_one_of_the_specification() -> None:
+    """Each of its rows is shown above, or in the rounds, and the code has no other."""
+    for table, wanted in ((CODES, BY_CODE), (SUFFIXES, BY_SUFFIX)):
+        assert {words: row.verdict for words, row in table.items()} == wanted
+    rows = (*REFUSED, *LATER, *UNKNOWN)
+    shown = {row.name.split(" ", 1)[-1].split(":")[0] for row in rows}
+    told = {words for name in shown for words in (name, *_ends_of(name))}
+    assert {*BY_CODE, *BY_SUFFIX} - told == {"E_RECIPIENT_SUPPRESSED"}
+
+
+def _ends_of(name: str) -> list[str]:
+    """Return what stands behind each dot of a name."""
+    parts = name.split(".")
+    return [".".join(parts[n:]) for n in range(1, len(parts))]

@@ -4,7 +4,9 @@ import time
 
 import psycopg
 import pytest
+from django.core.management import call_command
 from django.db import InternalError, close_old_connections, connection, transaction
+from django.db.models.signals import pre_migrate
 
 from core.database import AWAY, execute, fetch_one, sqlstate
 from tests.support.database import database_url
@@ -47,3 +49,19 @@ def test_a_session_ended_for_standing_idle_in_a_transaction_counts_as_away() -> 
     assert sqlstate(caught.value) == "25P03"
     connection.close()
     assert fetch_one("SELECT 1") == (1,)
+
+
+def test_a_migration_has_all_its_time_and_what_follows_has_not() -> None:
+    seen = []
+
+    def look(**_: object) -> None:
+        seen.append(fetch_one("SHOW statement_timeout"))
+
+    pre_migrate.connect(look)
+    try:
+        call_command("migrate", verbosity=0)
+    finally:
+        pre_migrate.disconnect(look)
+
+    assert set(seen) == {("0",)}
+    assert fetch_one("SHOW statement_timeout") == ("5s",)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outbound.transports import deadline as module
-from outbound.transports.deadline import Deadline
+from core import deadline as module
+from core.deadline import Deadline
 from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,7 +115,7 @@ def test_a_forked_child_has_a_watchdog_of_its_own() -> None:
     # Given a process whose watchdog runs when it forks
     code = """
 import os, socket
-from outbound.transports.deadline import Deadline
+from core.deadline import Deadline
 a, b = socket.socketpair()
 with Deadline(30).kept_on(a):
     child = os.fork()

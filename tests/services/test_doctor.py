@@ -356,17 +356,34 @@ def test_a_provider_that_nobody_needs_is_not_used_and_one_that_is_missed_fails(
 
 def test_providers_that_are_set_up_are_well(settings: Settings) -> None:
     settings.PM_CF_ACCOUNT_ID = "account"
+    settings.PM_CF_QUEUE_ID = "queue"
     settings.PM_SES_REGION = "eu-west-1"
     settings.PM_SES_CONFIGURATION_SET = "pylota-mail"
+    settings.PM_SES_SNS_TOPIC_ARN = "arn:aws:sns:eu-west-1:1:mail"
 
     assert surroundings.cloudflare().detail == "account account"
     assert surroundings.ses().detail == "eu-west-1, pylota-mail"
 
 
-def test_ses_without_a_way_back_for_its_events_fails(settings: Settings) -> None:
-    settings.PM_SES_REGION = "eu-west-1"
+@pytest.mark.parametrize(
+    ("transport", "given", "missing"),
+    [
+        ("ses", {"PM_SES_REGION": "eu-west-1"}, "PM_SES_CONFIGURATION_SET"),
+        ("ses", {"PM_SES_REGION": "eu-west-1"}, "PM_SES_SNS_TOPIC_ARN"),
+        ("cloudflare", {"PM_CF_ACCOUNT_ID": "account"}, "PM_CF_QUEUE_ID"),
+    ],
+)
+def test_a_provider_without_a_way_back_for_its_events_fails(
+    settings: Settings, transport: str, given: dict[str, str], missing: str
+) -> None:
+    ways_back = ("PM_SES_CONFIGURATION_SET", "PM_SES_SNS_TOPIC_ARN", "PM_CF_QUEUE_ID")
+    for name, value in {**dict.fromkeys(ways_back, "x"), **given, missing: ""}.items():
+        setattr(settings, name, value)
 
-    assert_red(surroundings.ses(), "no event")
+    found = getattr(surroundings, transport)()
+
+    assert_red(found, "does not come back")
+    assert found.next == f"set {missing}"
 
 
 # --- a broker that is away, or worse -------------------------------------------------

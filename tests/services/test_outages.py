@@ -2,6 +2,9 @@
 
 ``parallel`` bounds the calls under way: no more can be in doubt when the breaker opens,
 for a call begins only by a claim, and no claim is taken from then on but a probe's.
+The outage is the worst there is: it shows only once a mail has gone out, as with a
+relay that takes the dot and leaves. What shows before costs no probe's mail
+(``test_provider_outages``).
 """
 
 from collections import Counter

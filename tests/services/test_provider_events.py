@@ -270,6 +270,7 @@ def test_two_like_uncertain_sends_are_ambiguous_and_stay(
 def test_the_event_of_a_like_message_in_flight_does_not_settle_the_lost_one(
     scripted: ScriptedTransport,
 ) -> None:
+    """Row 34: the first stays in doubt, the second ends by its own record and event."""
     # Given an uncertain send, and a like one whose record has not come yet
     scripted.answers = [Unknown(UncertainReason.TIMEOUT, "silence")]
     lost = sent(scripted)

@@ -14,15 +14,17 @@ import pytest
 from moto.server import ThreadedMotoServer
 from moto.ses.models import ses_backends
 
+from core import http_once
 from core.clock import database_now
 from core.elapsed import elapsed_clock
+from core.http_answer import Answer
 from delivery.models import Attempt, OutboundState
 from mailboxes.statuses import MessageStatus, TenantMode
 from outbound import claims
 from outbound.alarms import sweep_claims
 from outbound.deliver import deliver
 from outbound.registry import transport_for
-from outbound.transports import http_once, ses_client
+from outbound.transports import ses_client
 from outbound.transports.base import (
     Accepted,
     ClaimLost,
@@ -32,7 +34,6 @@ from outbound.transports.base import (
 )
 from outbound.transports.ses import SesTransport
 from outbound.transports.ses_client import SesAccount, client_of
-from outbound.transports.told import Answer
 from tests.services.conftest import events_of
 from tests.support.certificates import authority, good_context
 from tests.support.queued import queued_for

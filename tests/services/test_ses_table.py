@@ -177,6 +177,7 @@ def test_a_typed_4xx_rejects_for_good(
     told = f"{refusal.status} {refusal.code}: not this one, ***"
     assert attempt.detail == told
     assert ses.mails == []
+    assert not Alert.objects.exists()
     assert_units_add_up(message)
 
 

@@ -37,6 +37,7 @@ _ANSWER: Final = Good({"text": "Fine."})
 _PENDING: Final = {"address_id": "pending_address_id"}
 _IN_DOUBT: Final = {"message_id": "doubtful_message_id"}
 _DOMAIN: Final = "{domain_id}"
+_DOUBTFUL: Final = "{doubtful_message_id}"
 _ASKING: Final = ["messages:read"]
 
 GOOD: Final[Mapping[Call, Good]] = {
@@ -73,6 +74,10 @@ GOOD: Final[Mapping[Call, Good]] = {
     ("message-forward", "POST"): Good({"to": ["kim@example.org"]}),
     ("message-resolve", "POST"): Good(
         {"outcome": "sent"}, {"outcome": "not_sent"}, parts=_IN_DOUBT
+    ),
+    ("messages-resolve", "POST"): Good(
+        {"outcome": "sent", "message_ids": [_DOUBTFUL]},
+        {"outcome": "not_sent", "message_ids": [_DOUBTFUL]},
     ),
     ("message-cancel", "POST"): Good(parts={"message_id": "queued_message_id"}),
     ("thread", "PATCH"): Good({"read": True}),
@@ -133,7 +138,16 @@ def _with_ids(
 ) -> dict[str, Any] | None:
     if body is None:
         return None
-    return {k: rows["domain_id"] if v == _DOMAIN else v for k, v in body.items()}
+    return {name: _with_id(value, rows) for name, value in body.items()}
+
+
+def _with_id(value: Any, rows: Mapping[str, str]) -> Any:
+    """Put a row's id where a body names it."""
+    if isinstance(value, list):
+        return [_with_id(one, rows) for one in value]
+    if value in (_DOMAIN, _DOUBTFUL):
+        return rows[value.strip("{}")]
+    return value
 
 
 def _patterns() -> list[URLPattern]:

@@ -132,7 +132,7 @@ class CloudflareServer:
     def lookups(self) -> list[str]:
         """Return the addresses that were asked about."""
         asked = [seen for seen in self.requests if seen.method == "GET"]
-        return [seen.query["email"] for seen in asked]
+        return [seen.query["email"] for seen in asked if "email" in seen.query]
 
     def __enter__(self) -> Self:
         self._start(self._accept)
@@ -178,7 +178,7 @@ class CloudflareServer:
                 return
             method, target, headers = _parsed(head)
             with self._lock:
-                step = self._step(method)
+                step = self._step(method, target)
             if step == "reset":
                 _reset(sock)
                 return
@@ -193,7 +193,7 @@ class CloudflareServer:
             self.before(seen)
             self._meet(sock, seen, step)
 
-    def _step(self, method: str) -> Step:
+    def _step(self, method: str, target: str) -> Step:
         if method == "GET":
             return self.lookup or self._list
         return self.steps.pop(0) if self.steps else self._take
@@ -228,7 +228,7 @@ class CloudflareServer:
         return taken(seen.recipients, f"cf-{len(self.sends)}")
 
     def _list(self, seen: Seen) -> Say:
-        address = seen.query["email"]
+        address = seen.query.get("email", "")
         entry = {"id": "1", "email": address, "read_only": False, "expires_at": None}
         entry |= {"reason": self.suppressed.get(address), "scope": self.scope}
         listed = [entry] if address in self.suppressed else []
@@ -253,8 +253,10 @@ def _parsed(head: bytes) -> tuple[str, str, dict[str, str]]:
 
 def _wire(answer: Say) -> bytes:
     kind = "text/html" if isinstance(answer.body, str) else "application/json"
+    # whoever follows comes once more, and is counted
+    moved = "Location: /elsewhere\r\n" if answer.status in range(300, 400) else ""
     head = (
-        f"HTTP/1.1 {answer.status} X\r\nContent-Type: {kind}\r\n"
+        f"HTTP/1.1 {answer.status} X\r\nContent-Type: {kind}\r\n{moved}"
         f"Content-Length: {len(answer.octets)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + answer.octets

@@ -50,11 +50,13 @@ def thread_with_relay(relay: SmtpServer, *, port: int = 0) -> Thread:
     return ThreadFactory.create(identity=identity)
 
 
-def move_to(relay: SmtpServer, thread: Thread) -> None:
-    """Let the domain of this thread's identity submit to another relay."""
+def move_to(relay: SmtpServer, thread: Thread, *, port: int = 0) -> None:
+    """Let the domain of this thread's identity submit to another relay, or port."""
     domain = thread.identity.addresses.get(role=AddressRole.PRIMARY).domain
     place = Place("domains", "smtp_sealed", domain.id)
-    domain.smtp_sealed = sealer().seal(relay_settings(relay).to_json(), place=place)
+    domain.smtp_sealed = sealer().seal(
+        relay_settings(relay, port=port).to_json(), place=place
+    )
     domain.save(update_fields=["smtp_sealed"])
 
 

@@ -47,6 +47,13 @@ class SesCall(BaseHTTPRequestHandler):
         act = self.server.next_act()
         act(self)
 
+    def do_GET(self) -> None:
+        """Answer a question about the account, as it is planned."""
+        self.close_connection = True
+        self.server.questions.append(self.path)
+        status, body = self.server.account
+        self.answer(status, body)
+
     def read(self) -> bytes:
         """Read the whole body."""
         return self.rfile.read(int(self.headers["Content-Length"]))
@@ -196,6 +203,8 @@ class SesServer(ThreadingHTTPServer):
     def reset(self) -> None:
         """Forget everything: a test begins."""
         self.acts: deque[Act] = deque()
+        self.account: tuple[int, bytes] = (200, b'{"SendingEnabled": true}')
+        self.questions: list[str] = []
         self.paths: list[str] = []
         self.authorizations: list[str] = []
         self.mails: list[SesMail] = []

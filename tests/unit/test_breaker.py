@@ -56,7 +56,12 @@ def test_mail_that_never_leaves_has_none() -> None:
         (Accepted("1"), Evidence.WORKS),
         (Rejected(RejectReason.PROVIDER_VALIDATION, "550", ""), Evidence.WORKS),
         (RetryLater(RetryClass.RATE_LIMIT, "429"), Evidence.WORKS),
-        (RetryLater(RetryClass.RELAY, "connect_failed"), Evidence.WORKS),
+        (RetryLater(RetryClass.RELAY, "421"), Evidence.WORKS),
+        (RetryLater(RetryClass.RELAY, "connect_failed"), Evidence.NOTHING),
+        (RetryLater(RetryClass.RELAY, "tls_failed"), Evidence.NOTHING),
+        (RetryLater(RetryClass.RELAY, "connection_lost"), Evidence.NOTHING),
+        (RetryLater(RetryClass.RELAY, "timeout"), Evidence.NOTHING),
+        (RetryLater(RetryClass.RELAY, "call_broke"), Evidence.NOTHING),
         (RetryLater(RetryClass.PAUSED, "no_call"), Evidence.NOTHING),
         (RetryLater(RetryClass.RELAY, "claim_lost"), Evidence.NOTHING),
         (RetryLater(RetryClass.RELAY, "claim_too_old"), Evidence.NOTHING),
@@ -65,7 +70,7 @@ def test_mail_that_never_leaves_has_none() -> None:
         (Unknown(UncertainReason.CONNECTION_LOST, ""), Evidence.UNKNOWN),
     ],
 )
-def test_any_answer_is_evidence_and_a_call_not_made_is_none(
+def test_any_answer_is_evidence_and_a_call_without_one_is_none(
     result: TransportResult, evidence: Evidence
 ) -> None:
     outcome = outcome_of(result, queued=["jo@example.net"])

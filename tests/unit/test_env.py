@@ -16,6 +16,19 @@ from pylota import env
 KEY = base64.b64encode(bytes(range(32))).decode()
 Reader = Callable[[str], Any]
 
+ARN = "arn:aws:sns:"
+GOV = "arn:aws-us-gov:sns:us-gov-west-1:123456789012:x"
+NO_TOPICS = [
+    "pylota-mail",
+    f"{ARN}eu-west-1:12345:x",
+    f"{ARN}eu-west-1:123456789012:",
+    f"{ARN}eu-west-1:123456789012:x y",
+    f"{ARN}eu-west-1:123456789012:x.fifo",
+    f"{ARN}europe:123456789012:x",
+    "arn:aws:sqs:eu-west-1:123456789012:x",
+    "arn:aws-cn:sns:cn-north-1:123456789012:x",
+    f"{ARN}eu-west-1:123456789012:x\n",
+]
 READERS: dict[str, Reader] = {
     "integer": lambda name: env.integer(name, 5, least=1, most=9),
     "seconds": lambda name: env.seconds(name, 1.5, least=0.1),
@@ -38,6 +51,11 @@ READERS: dict[str, Reader] = {
     "pem": lambda name: env.checked(name, "", check=env.pem_file),
     "path word": lambda name: env.checked(name, "", check=env.path_word),
     "word": lambda name: env.checked(name, "", check=env.word),
+    "topic": lambda name: env.checked(
+        name, "", check=partial(env.topic_arn, region="eu-west-1")
+    ),
+    "any topic": lambda name: env.checked(name, "", check=env.topic_arn),
+    "readable": lambda name: env.checked(name, "", check=env.readable_folder),
 }
 
 
@@ -66,6 +84,9 @@ READERS: dict[str, Reader] = {
         ("pem", certifi.where(), certifi.where()),
         ("path word", "0123-abc_D", "0123-abc_D"),
         ("word", "v1.0-a/b=", "v1.0-a/b="),
+        ("topic", f"{ARN}eu-west-1:123456789012:x", f"{ARN}eu-west-1:123456789012:x"),
+        ("any topic", GOV, GOV),
+        ("readable", str(Path(__file__).parent), str(Path(__file__).parent)),
     ],
 )
 def test_a_right_value_is_read(
@@ -108,6 +129,10 @@ def test_a_right_value_is_read(
         ("word", "hush hush", "must be one word of ASCII characters"),
         ("word", "hush\r\nX-A: b", "must be one word of ASCII characters"),
         ("word", "hüsh", "must be one word of ASCII characters"),
+        *(("topic", raw, "must be the ARN of an SNS topic") for raw in NO_TOPICS),
+        ("topic", f"{ARN}us-east-1:123456789012:x", "must be a topic in the region"),
+        ("readable", "/nowhere", "is not a folder that can be read"),
+        ("readable", __file__, "is not a folder that can be read"),
         ("pem", "/nowhere/ca.pem", "is not a usable file: No such file"),
         ("pem", __file__, "is not a usable file: no certificates in PEM"),
     ],

@@ -14,9 +14,9 @@ from functools import cache
 import httpcore
 import httpx
 
+from core.deadline import Deadline
+from core.http_answer import Answer
 from core.network import connect
-from outbound.transports.deadline import Deadline
-from outbound.transports.told import Answer
 
 LONGEST_ANSWER = 1_048_576
 """Octets of an answer's body; who says more has not answered."""
@@ -33,8 +33,9 @@ def ask(
     headers: Mapping[str, str],
     content: bytes = b"",
     deadline: Deadline,
+    longest: int = LONGEST_ANSWER,
 ) -> Answer:
-    """Make one request and return its answer; raises NoAnswer."""
+    """Make one request and return its answer, of a bounded body; raises NoAnswer."""
     with ExitStack() as stack:
         transport = _OneRequest(_Backend(deadline, stack))
         client = stack.enter_context(
@@ -42,16 +43,17 @@ def ask(
         )
         try:
             with client.stream(method, url, headers=headers, content=content) as answer:
-                return Answer(answer.status_code, _read(answer), dict(answer.headers))
+                body = _read(answer, longest)
+                return Answer(answer.status_code, body, dict(answer.headers))
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
 
 
-def _read(answer: httpx.Response) -> bytes:
+def _read(answer: httpx.Response, longest: int) -> bytes:
     body = bytearray()
     for chunk in answer.iter_raw():
         body += chunk
-        if len(body) > LONGEST_ANSWER:
+        if len(body) > longest:
             raise NoAnswer("an answer without end")
     return bytes(body)
 

@@ -1,0 +1,53 @@
+"""What is counted (security and operations, section 9): names and labels are public.
+
+Labels are few and closed: never an id, an address or a tenant. A count is raised after
+the commit of what it counts.
+"""
+
+from typing import Final
+
+from django.db import transaction
+from prometheus_client import Counter
+
+DELIVERY_UNKNOWN_TYPE: Final = Counter(
+    "delivery_unknown_type_total",
+    "Provider events of a type that is not known here, acknowledged unread.",
+)
+SES_SNS_REJECTED: Final = Counter(
+    "ses_sns_rejected_total",
+    "Messages posted to the hooks of SES that SNS has not signed for us.",
+    ["reason"],
+)
+DELIVERY_EVENTS: Final = Counter(
+    "delivery_events_total",
+    "Provider events that came to an end: applied, a repeat, orphaned or ignored.",
+    ["transport", "type"],
+)
+DELIVERY_ORPHANED: Final = Counter(
+    "delivery_orphaned_total", "Provider events that found no message in time."
+)
+DELIVERY_UNROUTABLE: Final = Counter(
+    "delivery_unroutable_total", "Provider events of a sender that was never ours."
+)
+UNCERTAIN: Final = Counter(
+    "uncertain_total", "Sends whose end nobody knows.", ["transport"]
+)
+RECONCILED: Final = Counter(
+    "reconciled_total", "Uncertain sends that evidence has settled.", ["transport"]
+)
+RECONCILE_AMBIGUOUS: Final = Counter(
+    "reconcile_ambiguous_total",
+    "Looks at an event that several sends could be meant by.",
+)
+STALE_CLAIM_OUTCOME: Final = Counter(
+    "stale_claim_outcome_total", "Ends of calls that came after their claim had ended."
+)
+SUPPRESSED_RECIPIENTS: Final = Counter(
+    "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
+)
+
+
+def count(counter: Counter, *labels: str) -> None:
+    """Raise a counter by one when the transaction commits, or now outside of one."""
+    counted = counter.labels(*labels) if labels else counter
+    transaction.on_commit(counted.inc)
