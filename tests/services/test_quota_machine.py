@@ -42,7 +42,7 @@ KEEP_FOR = timedelta(seconds=600)
 
 units = st.integers(0, 4)
 crashes = st.booleans() | st.just(False)
-picks = st.integers(0, 7)
+picks = st.integers(0, 2)
 
 
 def small_catalogue() -> Catalogue:
