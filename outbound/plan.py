@@ -24,6 +24,7 @@ from outbound.body import Bodies, Original
 from outbound.from_choice import ThreadSender
 from outbound.mime import Attachment
 from quota.caps import Caps, Counted
+from quota.statuses import Feature
 
 TEXT_LIMIT, EXTRACTED_LIMIT = 512 * 1024, 256 * 1024
 """Bytes of a text that its row keeps, and that the API shows."""
@@ -248,6 +249,11 @@ class SendPlan:
     def units(self) -> int:
         """Return how many units of the allowance the send may use."""
         return len(self.remaining)
+
+    @property
+    def gates(self) -> tuple[Feature, ...]:
+        """Return what must not be overdrawn: files take room in the store."""
+        return (Feature.STORAGE_GB,) if self.files else ()
 
     def in_field(self, wanted: RecipientField) -> tuple[PlannedRecipient, ...]:
         """Return the recipients of one field, in the caller's order."""

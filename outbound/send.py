@@ -20,7 +20,9 @@ from outbound.services import Stale
 from outbound.signing import ring_key
 from outbound.stored_html import with_original
 from outbound.thread_lock import patience
-from quota.selectors import peek_at_caps
+from quota.billing_services import tell_of_limit
+from quota.errors import BillingLimit
+from quota.selectors import peek_at_quota
 
 DEADLINE_SECONDS = 30.0
 SPREAD: Final = 64
@@ -33,7 +35,11 @@ def send(order: Order) -> Accepted:
     if earlier := ledger.find_replay_within(slot, caller=order.caller):
         return earlier
     order = with_original(order, keep=True)
-    return services.in_one_transaction(slot, partial(_first_time, order, slot))
+    try:
+        return services.in_one_transaction(slot, partial(_first_time, order, slot))
+    except BillingLimit as refused:
+        tell_of_limit(refused)  # what the refusal itself took is undone
+        raise
 
 
 def _first_time(order: Order, slot: Slot, copy: SentCopy) -> Accepted:
@@ -50,7 +56,13 @@ def _first_time(order: Order, slot: Slot, copy: SentCopy) -> Accepted:
             plan, composed = plan_of(
                 draft, message_id=message_id, thread_id=thread_id, sign=ring_key
             )
-            peek_at_caps(facts.counted, plan.caps, now=facts.now)
+            peek_at_quota(
+                facts.counted,
+                plan.caps,
+                units=plan.units,
+                gates=plan.gates,
+                now=facts.now,
+            )
             copy.write(plan, composed, slot)
             reach("submit.second_look")
             outcome = services.accept(plan, composed, slot, patience=own)

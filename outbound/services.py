@@ -94,8 +94,8 @@ def accept(
 
     Joins the caller's transaction, which holds the key. Behind a savepoint: whatever
     another transaction did to ours, or a thread that is busy, frees the row locks and
-    keeps the key. Raises DailyCapReached, ThreadBusy, AutoReplyNotAllowed, and
-    Unavailable when others come between twice.
+    keeps the key. Raises BillingLimit, DailyCapReached, ThreadBusy,
+    AutoReplyNotAllowed, and Unavailable when others come between twice.
     """
     collisions = 0
     while collisions < TRIES:
@@ -154,7 +154,12 @@ def _insert(
     if isinstance(seq, Stale):
         return seq
     taken = reserve(
-        plan.tenant_id, ref=plan.message_id, units=plan.units, now=now, caps=plan.caps
+        plan.tenant_id,
+        ref=plan.message_id,
+        units=plan.units,
+        caps=plan.caps,
+        gates=plan.gates,
+        now=now,
     )
     if plan.thread.key is not None:
         lock = thread_lock.take(plan.thread.key, owner=plan.message_id)

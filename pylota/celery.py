@@ -104,6 +104,7 @@ app.conf.update(
             "delivery.pull_cloudflare_events", settings.PM_ALARM_SECONDS
         ),
         "hold sweep": every("quota.sweep_holds", 30),
+        "period rollover": every("quota.roll_periods", 300),
         "ledger purge": every("outbound.purge_ledger", HOUR),
         "answers purge": every("mailboxes.purge_answers", HOUR),
         "bodies purge": every("delivery.purge_bodies", HOUR),

@@ -59,7 +59,7 @@ def provision(
     domain = ensure_platform_domain()
     platform = seen_by_addresses(domain)
     owner = ensure_tenant(tenant, mode=mode)
-    open_account(owner.id)
+    open_account(owner.id, is_own=True)
     identity = ensure_identity(
         owner,
         username,

@@ -55,6 +55,8 @@ PM_PLATFORM_RELAY_URL = env.checked(
 )
 PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY", check=policy.check)
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
+PM_BILLING = env.choice("PM_BILLING", "off", ("off", "stripe"))
+PM_PLAN_CATALOG = env.text("PM_PLAN_CATALOG", "")  # a mistake in it stops no mail
 
 # --- rate limits, a minute; 0 limits nothing -----------------------------------------
 
@@ -331,6 +333,7 @@ SPECTACULAR_SETTINGS = {
         {"name": "lists", "description": "A tenant's own allow and block lists."},
         {"name": "keys", "description": "API keys: made, turned, revoked."},
         {"name": "tenants", "description": "Customers, and what each may do."},
+        {"name": "billing", "description": "Plans, and what a tenant is on."},
         {"name": "audit", "description": "Who did what, and when."},
         {"name": "platform", "description": "For the operator of the deployment."},
         {"name": "hooks", "description": "For providers, which sign what they post."},

@@ -33,6 +33,7 @@ from outbound.api.resolving import ResolveManyView
 from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
+from quota.api.billing import BillingView, PlansView
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
 
@@ -48,6 +49,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     ("tenants", TenantsView, "tenants"),
     (TENANT, TenantView, "tenant"),
     (f"{TENANT}/policy", PolicyView, "tenant-policy"),
+    (f"{TENANT}/billing", BillingView, "tenant-billing"),
     (f"{TENANT}/identities", TenantIdentitiesView, "tenant-identities"),
     (f"{TENANT}/messages/resolve", ResolveManyView, "messages-resolve"),
     (f"{TENANT}/suppressions", SuppressionsView, "suppressions"),
@@ -97,6 +99,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health", HealthView.as_view(), name="health"),
     path("openapi.json", OpenApiView.as_view(), name="openapi"),
     path("docs", reference, name="reference"),
+    path("v1/plans", PlansView.as_view(), name="plans"),
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("hooks/ses", SesHookView.as_view(), name="ses-hook"),  # SNS signs
     path("v1/", include(v1)),

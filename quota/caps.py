@@ -10,6 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from quota.allowances import PlannedAccount
 from quota.days import TenantDays
 
 WARN_AT: Final = (80, 100)
@@ -74,17 +75,26 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a mailbox and its tenant have sent on the days that may be today."""
+    """What a mailbox and its tenant have sent on the days that may be today.
+
+    ``account`` is that of a metered tenant, and None for any other.
+    """
 
     days: TenantDays
     counts: tuple[tuple[str, str, int], ...]
     """Metric, day and value of each counter."""
+    account: PlannedAccount | None = None
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "Counted":
         """Return what ``quota.selectors.COUNTED`` has read."""
         days = TenantDays.of_row(row["timezone"], row["tz_next"])
-        return cls(days, tuple((metric, day, n) for metric, day, n in row["counts"]))
+        account = row.get("account")
+        return cls(
+            days,
+            tuple((metric, day, n) for metric, day, n in row["counts"]),
+            None if account is None else PlannedAccount.of_row(account),
+        )
 
     def on_day_of(self, now: datetime) -> dict[str, int]:
         """Return the value of each metric on the tenant's day of an instant."""

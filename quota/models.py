@@ -1,36 +1,57 @@
 """What a tenant may still send, and what became of what its identities sent."""
 
+from typing import Final
+
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from core.fields import ID_LENGTH, choice_check, created_at, id_check
 from mailboxes.models import Identity, Tenant, tenant_column
+from quota.statuses import BillingMode, Feature
 from quota.windows import Outcome
 
-
-class Feature(models.TextChoices):
-    """What an allowance counts."""
-
-    SENDS = "sends"
+_MONTH: Final = "date_trunc('month', now(), 'UTC')"
+_NEXT_MONTH: Final = f"date_trunc('month', {_MONTH} + interval '32 days', 'UTC')"
 
 
 class QuotaAccount(models.Model):
-    """One row a tenant, whose lock serialises the tenant's quota work; taken last."""
+    """One row a tenant, whose lock serialises the tenant's quota work; taken last.
+
+    ``topups`` holds how many were bought, by feature; ``catalog_hash`` the catalogue
+    that the tenant's allowances were last granted by.
+    """
 
     tenant = models.OneToOneField(
         Tenant, models.PROTECT, primary_key=True, related_name="quota_account"
     )
+    mode = models.TextField(choices=BillingMode, db_default=BillingMode.EXEMPT)
+    plan_id = models.CharField(max_length=32, db_default="free")
+    topups = models.JSONField(db_default={})
+    catalog_hash = models.CharField(max_length=64, db_default="", blank=True)
+    period_start = models.DateTimeField(db_default=models.Func(template=_MONTH))
+    period_end = models.DateTimeField(db_default=models.Func(template=_NEXT_MONTH))
     created_at = created_at()
 
     class Meta:
         db_table = "quota_accounts"
+        constraints = [
+            choice_check("quota_accounts", "mode", BillingMode),
+            models.CheckConstraint(
+                condition=Q(period_start__lt=F("period_end")),
+                name="quota_accounts_period_goes_on",
+            ),
+        ]
+        indexes = [models.Index(fields=["period_end"], name="accounts_by_period_end")]
 
     def __str__(self) -> str:
         return self.tenant_id
 
 
 class Allowance(models.Model):
-    """How much of a feature a tenant has, holds and has used; NULL is unlimited."""
+    """How much of a feature a tenant has, holds and has used; NULL is unlimited.
+
+    ``limit_marked_for`` is the period in which a refusal was last announced.
+    """
 
     pk = models.CompositePrimaryKey("tenant", "feature")
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="allowances")
@@ -38,6 +59,7 @@ class Allowance(models.Model):
     granted = models.BigIntegerField(null=True, blank=True)
     used = models.BigIntegerField(db_default=0)
     held = models.BigIntegerField(db_default=0)
+    limit_marked_for = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "allowances"

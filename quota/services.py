@@ -4,67 +4,80 @@ Every function that changes a tenant's quota locks its account row first, last o
 locks, and briefly. ``held`` is always the sum of the open holds.
 """
 
-import json
+from collections.abc import Collection
 from datetime import date, datetime
+from typing import Final
 
+import structlog
 from django.db import transaction
 
 from core.clock import database_now
-from core.database import execute, fetch_one
+from core.database import fetch_one
 from core.errors import InvalidRequest
-from core.ids import new_id
 from core.sweeps import one_by_one
 from mailboxes.models import Message, Tenant
 from mailboxes.services import NewEvent, lock_mailbox
 from mailboxes.statuses import MessageStatus
+from quota.accounts import lock_account
 from quota.caps import Caps, Reservation
-from quota.counting import HOLD_FOR, count_send, uncount_send
+from quota.counting import HOLD_FOR, take, uncount_send
 from quota.days import TenantDays
 from quota.models import Hold
+from quota.statuses import Feature
 
 SWEEP_BATCH = 500
 
+log = structlog.get_logger()
+
 
 def reserve(
-    tenant_id: str, *, ref: str, units: int, now: datetime, caps: Caps | None = None
+    tenant_id: str,
+    *,
+    ref: str,
+    units: int,
+    now: datetime,
+    caps: Caps | None = None,
+    gates: Collection[Feature] = (),
 ) -> Reservation:
     """Hold units for one send, and count it on its day; ``ref`` is the message's id.
 
     Joins the caller's transaction. Without units (everybody is suppressed) nothing is
     held and the message counts all the same; without caps it is not counted. A hold
-    that stands already is kept. No plan limits the allowance yet. Raises
-    DailyCapReached, and has written nothing then.
+    that stands already is kept. ``gates`` are features that must not be overdrawn.
+    Raises BillingLimit, or else DailyCapReached, and has taken nothing then.
     """
     if units == 0 and caps is None:
         return Reservation()
-    days = _lock_account(tenant_id)
-    if caps is not None:
-        return count_send(tenant_id, caps, ref=ref, units=units, days=days, now=now)
-    _hold(tenant_id, ref, units, now=now)
-    return Reservation()
-
-
-def _hold(tenant_id: str, ref: str, units: int, *, now: datetime) -> None:
-    execute(
-        "WITH added AS ("
-        " INSERT INTO holds (id, tenant_id, feature, ref, units, expires_at)"
-        " VALUES (%(id)s, %(tenant)s, 'sends', %(ref)s, %(units)s, %(expires)s)"
-        " ON CONFLICT (tenant_id, feature, ref) DO NOTHING RETURNING units)"
-        " UPDATE allowances SET held = held + added.units FROM added"
-        " WHERE tenant_id = %(tenant)s AND feature = 'sends'",
-        {
-            "id": new_id("hld"),
-            "tenant": tenant_id,
-            "ref": ref,
-            "units": units,
-            "expires": now + HOLD_FOR,
-        },
-    )
+    account = lock_account(tenant_id)
+    return take(tenant_id, account, caps, ref=ref, units=units, gates=gates, now=now)
 
 
 def warning_events(taken: Reservation) -> list[NewEvent]:
     """Return the ``quota.warning`` events of a reservation, for ``publish``."""
     return [NewEvent("quota.warning", w.event_data()) for w in taken.warnings]
+
+
+_SETTLE: Final = """
+WITH hold AS (
+  SELECT id, units, least(%(keep)s, units) AS kept FROM holds
+   WHERE tenant_id = %(tenant)s AND feature = 'sends' AND ref = %(ref)s
+), ended AS (
+  DELETE FROM holds USING hold WHERE holds.id = hold.id AND hold.kept = 0
+), prolonged AS (
+  UPDATE holds SET units = hold.kept, expires_at = %(expires)s
+    FROM hold WHERE holds.id = hold.id AND hold.kept > 0
+), charged AS (
+  UPDATE allowances SET used = used + %(consume)s,
+         held = held - coalesce((SELECT units - kept FROM hold), 0)
+   WHERE tenant_id = %(tenant)s AND feature = 'sends'
+), counted AS (
+  INSERT INTO counters (tenant_id, metric, bucket, value)
+  SELECT %(tenant)s, 'usage:sends', %(day)s, %(consume)s WHERE %(consume)s > 0
+  ON CONFLICT (tenant_id, metric, bucket)
+  DO UPDATE SET value = counters.value + EXCLUDED.value
+)
+SELECT units FROM hold
+"""
 
 
 def settle(
@@ -79,27 +92,23 @@ def settle(
 
     Joins the caller's transaction: the one that moves the deliveries which are charged,
     for without a hold (it expired, or was released when the send became uncertain) the
-    units are simply added, and that cannot be repeated.
+    units are simply added, and that cannot be repeated. What is spent may exceed what
+    was granted: the mail has left.
     """
-    _lock_account(tenant_id)
-    parameters = {"tenant": tenant_id, "ref": ref, "keep": keep, "consume": consume}
+    account = lock_account(tenant_id)
     held = fetch_one(
-        "SELECT units FROM holds WHERE tenant_id = %(tenant)s AND feature = 'sends'"
-        " AND ref = %(ref)s FOR UPDATE",
-        parameters,
+        _SETTLE,
+        {
+            "tenant": tenant_id,
+            "ref": ref,
+            "consume": consume,
+            "keep": keep,
+            "expires": (until or account.asked_at) + HOLD_FOR,
+            "day": account.asked_at.date().isoformat(),
+        },
     )
-    kept = min(keep, held[0]) if held else 0
-    if held and kept:
-        Hold.objects.filter(tenant_id=tenant_id, ref=ref).update(
-            units=kept, expires_at=(until or database_now()) + HOLD_FOR
-        )
-    elif held:
-        Hold.objects.filter(tenant_id=tenant_id, ref=ref).delete()
-    execute(
-        "UPDATE allowances SET used = used + %(consume)s, held = held - %(freed)s"
-        " WHERE tenant_id = %(tenant)s AND feature = 'sends'",
-        {**parameters, "freed": (held[0] - kept) if held else 0},
-    )
+    if consume and held is None:
+        log.info("quota_consumed_without_hold", message_id=ref, count=consume)
 
 
 def release(tenant_id: str, *, ref: str) -> None:
@@ -113,7 +122,7 @@ def unreserve(tenant_id: str, *, ref: str) -> None:
     For a send that never happened. Joins the caller's transaction. Does nothing
     without a hold.
     """
-    _lock_account(tenant_id)
+    lock_account(tenant_id)
     hold = Hold.objects.filter(tenant_id=tenant_id, ref=ref).first()
     settle(tenant_id, ref=ref, consume=0)
     if hold is not None and hold.identity_id is not None and hold.day is not None:
@@ -133,7 +142,7 @@ def release_day(
     ``day`` is the message's ``cap_day``; the system identity counts on no tenant's cap.
     Joins the caller's transaction. Give each message back once.
     """
-    _lock_account(tenant_id)
+    lock_account(tenant_id)
     uncount_send(
         tenant_id, identity_id=identity_id, day=day, tenant_counted=not is_system
     )
@@ -146,7 +155,7 @@ def change_timezone(tenant_id: str, wanted: str) -> TenantDays:
     Joins the caller's transaction, if there is one. Raises InvalidRequest with the path
     ``timezone`` for a name that is no IANA zone.
     """
-    days = _lock_account(tenant_id)
+    days = lock_account(tenant_id).days
     now = database_now()
     try:
         changed = days.changed_to(wanted, now=now)
@@ -177,7 +186,7 @@ def _sweep_one(row: tuple[str, str, str]) -> bool:
     identity_id = owner.first()
     if identity_id is not None:
         lock_mailbox(identity_id)
-    _lock_account(tenant_id)
+    lock_account(tenant_id)
     now = database_now()
     hold = Hold.objects.filter(id=hold_id, expires_at__lte=now).first()
     if hold is None:
@@ -190,20 +199,5 @@ def _sweep_one(row: tuple[str, str, str]) -> bool:
         unreserve(tenant_id, ref=ref)  # the send never came about
     else:
         settle(tenant_id, ref=ref, consume=0)
+    log.info("quota_hold_expired", message_id=ref)
     return True
-
-
-def _lock_account(tenant_id: str) -> TenantDays:
-    """Lock the tenant's account, and return its days as they were before the wait.
-
-    A change of zone counts from a midnight to come, so that is recent enough.
-    """
-    row = fetch_one(
-        "SELECT t.timezone, t.tz_next FROM quota_accounts a"
-        " JOIN tenants t ON t.id = a.tenant_id"
-        " WHERE a.tenant_id = %(tenant)s FOR NO KEY UPDATE OF a",
-        {"tenant": tenant_id},
-    )
-    if row is None:
-        return TenantDays()
-    return TenantDays.of_row(row[0], json.loads(row[1]) if row[1] else None)

@@ -1,5 +1,7 @@
 """One factory a model; the default is valid and ordinary."""
 
+from datetime import UTC, datetime
+
 import factory
 from factory.django import DjangoModelFactory
 
@@ -31,11 +33,15 @@ from mailboxes.statuses import (
     TenantMode,
 )
 from quota import services as quota
-from quota.models import Allowance, Feature, QuotaAccount
+from quota.models import Allowance, QuotaAccount
+from quota.periods import Period
+from quota.statuses import Feature
 
 RELAY = RelaySettings(
     host="relay.example.net", port=587, username="acme", password="opensesame"
 )
+PERIOD = Period(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+"""No test outlives it, whatever the date is and however far it moves the clock."""
 MIME = b"Subject: Your booking\r\n\r\nSee you soon.\r\n"
 
 
@@ -57,7 +63,9 @@ class TenantFactory(DjangoModelFactory[Tenant]):
     def quota(obj: Tenant, create: bool, extracted: object) -> None:  # noqa: N805
         """Give the tenant its quota rows."""
         if create:
-            QuotaAccount.objects.create(tenant=obj)
+            QuotaAccount.objects.create(
+                tenant=obj, period_start=PERIOD.start, period_end=PERIOD.end
+            )
             Allowance.objects.create(tenant=obj, feature=Feature.SENDS)
 
 

@@ -47,6 +47,8 @@ CODES: dict[tuple[str, str], str] = {
     ("tenant", "PATCH"): f"{WITH_BODY} tenant_not_found",
     ("tenant-policy", "GET"): "tenant_not_found",
     ("tenant-policy", "PATCH"): f"{WITH_BODY} tenant_not_found",
+    ("tenant-billing", "GET"): "tenant_not_found",
+    ("tenant-billing", "PATCH"): f"{WITH_BODY} tenant_not_found",
     ("tenant-identities", "POST"): f"{ONCE} tenant_not_found domain_not_found"
     f" {NO_ADDRESS} address_reserved local_part_too_long client_id_conflict"
     " username_taken address_taken domain_not_ready",

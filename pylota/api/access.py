@@ -51,6 +51,8 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("tenant", "PATCH"): _needs(Scope.TENANTS_MANAGE),
     ("tenant-policy", "GET"): _needs(Scope.POLICY_WRITE),
     ("tenant-policy", "PATCH"): _needs(Scope.POLICY_WRITE),
+    ("tenant-billing", "GET"): _needs(Scope.TENANTS_MANAGE),
+    ("tenant-billing", "PATCH"): _needs(Scope.TENANTS_MANAGE),
     ("audit-events", "GET"): _needs(Scope.AUDIT_READ),
     ("keys", "POST"): _needs(Scope.KEYS_MANAGE),
     ("keys", "GET"): _needs(Scope.KEYS_MANAGE),
@@ -96,7 +98,9 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
 }
 """Every call of ``/v1`` by its route's name and verb."""
 
-PUBLIC: Final = frozenset({"health", "openapi", "reference", "link", "ses-hook"})
+PUBLIC: Final = frozenset(
+    {"health", "openapi", "reference", "link", "plans", "ses-hook"}
+)
 """Routes that need no key."""
 
 

@@ -17,6 +17,7 @@ from mailboxes.scopes import Scope
 from mailboxes.services import pause_identity
 from mailboxes.statuses import TenantMode
 from quota.models import Allowance, QuotaAccount
+from quota.statuses import Feature
 from tests.factories import AddressFactory, IdentityFactory, TenantFactory
 from tests.support.api import ApiClient, booking, code_of, paths_of
 
@@ -54,7 +55,10 @@ def test_a_tenant_is_made_with_its_quota_account_and_a_trace(
     assert made["policy"] == effective_policy()
     assert made["next_timezone"] is None
     assert QuotaAccount.objects.filter(tenant_id=made["id"]).exists()
-    assert Allowance.objects.get(tenant_id=made["id"]).granted is None
+    allowances = Allowance.objects.filter(tenant_id=made["id"])
+    assert set(allowances.values_list("feature", "granted")) == {
+        (feature, None) for feature in Feature.values
+    }
     row = AuditRow.objects.get(action="tenant.create")
     assert row.tenant_id == row.target_id == made["id"]
     assert row.actor_key_id

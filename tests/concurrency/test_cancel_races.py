@@ -44,8 +44,9 @@ def canceled(message_id: str) -> bool:
 def accounts() -> tuple[Any, ...]:
     """Return held, used, the holds, and the least and the greatest count of the day."""
     row = fetch_one(
-        "SELECT held, used, (SELECT count(*) FROM holds),"
-        " (SELECT min(value) FROM counters), (SELECT max(value) FROM counters)"
+        "WITH sends AS (SELECT value FROM counters WHERE metric NOT LIKE 'usage:%')"
+        " SELECT held, used, (SELECT count(*) FROM holds),"
+        " (SELECT min(value) FROM sends), (SELECT max(value) FROM sends)"
         " FROM allowances"
     )
     assert row is not None

@@ -93,6 +93,7 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
         ("PM_PLATFORM_TRANSPORT", "sendmail"),
         ("PM_PLATFORM_RELAY_URL", "smtps://user:hush@127.0.0.1"),
         ("PM_DEFAULT_POLICY", "[]"),
+        ("PM_BILLING", "on"),
         ("PM_MASTER_KEY", "short"),
         ("PM_MASTER_KEY_ACTIVE", "b"),
         ("PM_MASTER_KEY_B", key(3)),

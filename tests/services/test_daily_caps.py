@@ -16,7 +16,7 @@ from quota import services as quota
 from quota.caps import Caps, Counted, Reservation
 from quota.errors import DailyCapReached
 from quota.models import Allowance, Counter, Hold
-from quota.selectors import peek_at_caps
+from quota.selectors import peek_at_quota
 from tests.factories import IdentityFactory
 
 pytestmark = pytest.mark.django_db
@@ -273,19 +273,19 @@ def test_a_reached_cap_is_seen_without_a_lock_and_on_its_day_alone(
 ) -> None:
     now = database_now()
     caps = Caps(identity.id, 1, 5)
-    peek_at_caps(counted_of(identity), caps, now=now)
+    peek_at_quota(counted_of(identity), caps, now=now)
     send(identity, cap=1, now=now)
     send(IdentityFactory.create(tenant=identity.tenant), now=now)
     counted = counted_of(identity)
 
     with django_assert_num_queries(0), pytest.raises(DailyCapReached) as caught:
-        peek_at_caps(counted, caps, now=now)
+        peek_at_quota(counted, caps, now=now)
 
     assert caught.value.details["cap"] == "identity"
-    peek_at_caps(counted, caps, now=now + timedelta(days=1))
-    peek_at_caps(counted, Caps(identity.id, 2, None), now=now)
+    peek_at_quota(counted, caps, now=now + timedelta(days=1))
+    peek_at_quota(counted, Caps(identity.id, 2, None), now=now)
     with pytest.raises(DailyCapReached, match="tenant"):
-        peek_at_caps(counted, Caps(identity.id, 2, 2), now=now)
+        peek_at_quota(counted, Caps(identity.id, 2, 2), now=now)
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
@@ -297,7 +297,7 @@ def test_a_reached_cap_is_seen_on_the_day_of_a_tenant_that_is_far_away(
     send(identity, cap=1, now=now)
 
     with pytest.raises(DailyCapReached) as caught:
-        peek_at_caps(counted_of(identity), Caps(identity.id, 1, 5), now=now)
+        peek_at_quota(counted_of(identity), Caps(identity.id, 1, 5), now=now)
 
     resets_at = datetime.fromisoformat(caught.value.details["resets_at"])
     assert now < resets_at <= now + timedelta(days=1)
@@ -321,7 +321,7 @@ def test_a_change_of_zone_counts_from_the_old_zones_midnight(
     assert send(identity, now=now).day == days.day(now)
     assert send(identity, now=before).resets_at == after
     assert send(identity, now=after).day == days.day(after) != days.day(before)
-    peek_at_caps(counted_of(identity), Caps(identity.id, 5, 5), now=after)
+    peek_at_quota(counted_of(identity), Caps(identity.id, 5, 5), now=after)
 
 
 def test_a_zone_that_nobody_knows_is_refused_with_its_path(identity: Identity) -> None:

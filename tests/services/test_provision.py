@@ -15,6 +15,7 @@ from mailboxes.models import Address, ApiKey, Identity, Tenant
 from mailboxes.scopes import allowed_at
 from mailboxes.statuses import KeyLevel
 from quota.models import Allowance, QuotaAccount
+from quota.statuses import Feature
 from tests.factories import DomainFactory
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +56,10 @@ def test_it_makes_an_identity_that_can_send_and_a_key_with_every_scope() -> None
     assert identity.mailbox.next_event_seq >= 1
     assert Address.objects.get(identity=identity).role == "primary"
     assert QuotaAccount.objects.filter(tenant_id=made["tenant_id"]).exists()
-    assert Allowance.objects.get(tenant_id=made["tenant_id"]).granted is None
+    allowances = Allowance.objects.filter(tenant_id=made["tenant_id"])
+    assert set(allowances.values_list("feature", "granted")) == {
+        (feature, None) for feature in Feature.values
+    }
     key = ApiKey.objects.get(lookup=made["api_key"].split("_")[2])
     assert (key.tenant_id, key.identity_id) == (made["tenant_id"], None)
     assert set(key.permissions) == {str(s) for s in allowed_at(KeyLevel.TENANT)}

@@ -50,6 +50,7 @@ GOOD: Final[Mapping[Call, Good]] = {
     ),
     ("tenant", "PATCH"): Good({"name": "Globex"}),
     ("tenant-policy", "PATCH"): Good({"policy": {"max_recipients": 5}}),
+    ("tenant-billing", "PATCH"): Good({"plan_id": "team"}),
     ("tenant-identities", "POST"): Good(
         {"username": "desk", "display_name": "Desk"},
         {"username": "shop", "display_name": "Shop"},

@@ -32,8 +32,11 @@ NO_SUCH_ROWS: Mapping[str, LiteralString] = {
         HAVING a.held <> coalesce(sum(h.units), 0)""",
     "a tenant whose used is not the count of its charged deliveries": """
         SELECT a.tenant_id, a.used, count(d.charged_at)
-        FROM allowances a LEFT JOIN deliveries d USING (tenant_id)
-        GROUP BY a.tenant_id, a.feature, a.used
+        FROM allowances a JOIN quota_accounts q USING (tenant_id)
+        LEFT JOIN deliveries d
+          ON d.tenant_id = a.tenant_id AND d.charged_at >= q.period_start
+        WHERE a.feature = 'sends'
+        GROUP BY a.tenant_id, a.used
         HAVING a.used <> count(d.charged_at)""",
     "a delivery that is charged and not accepted, or the reverse": """
         SELECT message_pk, address, status, charged_at FROM deliveries
@@ -76,7 +79,7 @@ NO_SUCH_ROWS: Mapping[str, LiteralString] = {
 
 BOOKS = (
     *("messages", "deliveries", "attempts", "outbound_state", "idempotency"),
-    *("events", "holds", "allowances"),
+    *("events", "holds", "allowances", "quota_accounts"),
 )
 
 

@@ -1,0 +1,1 @@
+"""The HTTP of quota: parse, call a service, render."""
