@@ -9,6 +9,8 @@ PYTHON_RUN := $(BIN)/python
 # the local environment unless the caller says otherwise: secrets are made, not asked for
 export PM_ENV ?= local
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# bytecode is kept, as by default: a process starts in two thirds of the time
+unexport PYTHONDONTWRITEBYTECODE
 
 TESTS ?= tests
 WORKERS ?= 3

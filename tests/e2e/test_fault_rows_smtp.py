@@ -25,7 +25,8 @@ DEADLINE = 0.8 * CLAIM
 
 def used_by(sender: Client) -> int:
     """Return how many units the sender's tenant has been charged."""
-    return Allowance.objects.get(tenant_id=sender.account.tenant_id).used
+    tenant_id = sender.account.tenant_id
+    return Allowance.objects.get(tenant_id=tenant_id, feature="sends").used
 
 
 def is_submitted(message_id: str) -> bool:

@@ -213,9 +213,9 @@ def test_a_second_start_takes_less_than_three_seconds_to_serve(
     processes: Processes,
 ) -> None:
     # Given a deployment that has been started before, on a machine that may be busy
-    # with other tests: the best of three, each by the speed that we are left with
-    took = []
-    for _ in range(3):
+    # with other tests: one of three at least, each by the speed that we are left with
+    took: list[float] = []
+    while len(took) < 3 and min(took, default=3) >= 3:
         before = slowdown()
         up = Up(processes)
         until(lambda: "web, worker, beat" in up.output, seconds=60, what="the start")  # noqa: B023  asked at once

@@ -22,6 +22,7 @@ BEYOND_A_SCHEMA: Final = frozenset(
         "from_address",  # one of the identity's
         *("unsubscribe", "consent"),  # of marketing mail, with a date and a URL
         "labels_remove",  # nothing is added and removed at once
+        *("plan_id", "topups"),  # of the deployment's catalogue
     }
 )
 """Paths of ``invalid_request`` that a well-formed request may be refused at."""
