@@ -48,7 +48,7 @@ class Broker:
         return Broker(urlunsplit(place))
 
     def empty(self) -> None:
-        """Remove our queues and all that is in them."""
+        """Leave our queues with nothing in them."""
         if self.scheme == "redis":
             with Redis.from_url(self.url) as client:
                 client.flushdb()
@@ -57,6 +57,10 @@ class Broker:
             for queue in queues(self.scheme):
                 with suppress(NotFound), connection.channel() as channel:
                     queue(channel).delete()
+            # kombu remembers what it declared, and would not declare it for a ring
+            with connection.channel() as channel:
+                for queue in queues(self.scheme):
+                    queue(channel).declare()
 
     def app(self) -> Celery:
         """Return an app that publishes to it as the product does."""
