@@ -1,10 +1,12 @@
 """Sweeps: listed without locks, one transaction a row, and no row stops the others."""
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, LiteralString, TypeVar
 
 import structlog
 from django.db import connection
+
+from core.database import execute
 
 T = TypeVar("T")
 
@@ -25,3 +27,14 @@ def one_by_one(name: str, rows: Iterable[T], do: Callable[[T], bool]) -> int:
                 raise
             structlog.get_logger().warning(f"{name}_failed", exc_info=error)
     return done
+
+
+def until_none(statement: LiteralString, parameters: Mapping[str, Any]) -> int:
+    """Repeat a bounded statement until it changes no row; return how many it changed.
+
+    Each is a transaction of its own, so that nobody waits behind a long one.
+    """
+    changed = 0
+    while (rows := execute(statement, parameters)) > 0:
+        changed += rows
+    return changed

@@ -19,6 +19,7 @@ from core.database import execute, fetch_one
 from core.errors import AddressInvalid, AddressUnsupported
 from core.hashing import pseudonym
 from core.ids import new_id
+from core.sweeps import until_none
 from delivery.events import DeliveryEvent
 from delivery.models import ProviderEvent
 from delivery.statuses import InboxState
@@ -138,14 +139,7 @@ def purge_events() -> int:
 
     Bounded statements, each its own transaction.
     """
-    deleted = 0
-    while (rows := _purge_some()) > 0:
-        deleted += rows
-    return deleted
-
-
-def _purge_some() -> int:
-    return execute(
+    return until_none(
         "DELETE FROM provider_events WHERE id = ANY (ARRAY("
         " SELECT id FROM provider_events WHERE due_at IS NULL"
         " AND received_at <= clock_timestamp() + %(offset)s - %(kept)s"

@@ -13,6 +13,7 @@ from django.db import transaction
 from core import clock
 from core.database import execute
 from core.sealing import Place, sealer
+from core.sweeps import until_none
 from delivery import inbox
 from delivery.events import DeliveryEvent
 from delivery.statuses import EventSource
@@ -68,14 +69,7 @@ def purge_bodies() -> int:
 
     Bounded statements, each its own transaction.
     """
-    deleted = 0
-    while (rows := _purge_some()) > 0:
-        deleted += rows
-    return deleted
-
-
-def _purge_some() -> int:
-    return execute(
+    return until_none(
         "DELETE FROM received_bodies WHERE id = ANY (ARRAY("
         " SELECT id FROM received_bodies"
         " WHERE received_at <= clock_timestamp() + %(offset)s - %(kept)s"

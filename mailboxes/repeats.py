@@ -21,6 +21,7 @@ from psycopg.types.json import Jsonb
 from core import clock
 from core.database import Row, execute, fetch_one, session_parameters
 from core.errors import IdempotencyConflict, RequestInProgress
+from core.sweeps import until_none
 
 SECRET: Final = "secret"  # noqa: S105  the name of a field, not one
 PLATFORM: Final = "platform"
@@ -135,14 +136,7 @@ def remember(place: Place, *, status: int, body: Mapping[str, Any]) -> None:
 
 def purge_answers() -> int:
     """Delete remembered answers whose time has ended; return how many."""
-    deleted = 0
-    while (rows := _purge_some()) > 0:
-        deleted += rows
-    return deleted
-
-
-def _purge_some() -> int:
-    return execute(
+    return until_none(
         "DELETE FROM idempotency_records WHERE (scope, key_id, key_hash) IN ("
         " SELECT scope, key_id, key_hash FROM idempotency_records"
         " WHERE expires_at <= clock_timestamp() + %(offset)s"

@@ -3,7 +3,7 @@
 from typing import Final
 
 from core import clock
-from core.database import execute
+from core.sweeps import until_none
 from outbound.ledger import OPEN
 
 BATCH: Final = 1000
@@ -24,11 +24,4 @@ def purge_ledger() -> int:
     let a retry send again. Bounded statements, each its own transaction, so that no
     submit waits behind a long one.
     """
-    deleted = 0
-    while (rows := _purge_some()) > 0:
-        deleted += rows
-    return deleted
-
-
-def _purge_some() -> int:
-    return execute(_PURGE, {"clock_offset": clock.offset, "batch": BATCH})
+    return until_none(_PURGE, {"clock_offset": clock.offset, "batch": BATCH})
