@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inbound.risks import judge_file
+from inbound.risks import Judged, judge_file
 
 OPAQUE = "application/octet-stream"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
@@ -124,11 +124,16 @@ def test_each_line_of_the_table(
     st.binary(max_size=300),
 )
 def test_any_file_is_judged(name: str | None, start: bytes, rest: bytes) -> None:
-    judge_file(name, OPAQUE, start + rest)
+    judged = judge_file(name, OPAQUE, start + rest)
+
+    assert isinstance(judged, Judged)
 
 
 @given(st.binary(max_size=40), st.integers(0, 200))
 def test_a_damaged_archive_is_judged(damage: bytes, place: int) -> None:
     whole = archive(a_txt=b"x" * 50, b_zip=archive(c_txt=b"y"))
 
-    judge_file("a.zip", OPAQUE, whole[:place] + damage + whole[place + len(damage) :])
+    broken = whole[:place] + damage + whole[place + len(damage) :]
+    judged = judge_file("a.zip", OPAQUE, broken)
+
+    assert isinstance(judged, Judged)

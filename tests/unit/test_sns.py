@@ -89,7 +89,7 @@ def test_a_confirmation_is_read_with_its_url(publisher: Publisher, kind: str) ->
 def test_a_message_is_good_for_an_hour_either_way(publisher: Publisher) -> None:
     for offset in (-3590, 3590):
         at = datetime.now(UTC) + timedelta(seconds=offset)
-        judge(publisher.notification("x", Timestamp=stamp(at)))
+        assert judge(publisher.notification("x", Timestamp=stamp(at))).text == "x"
 
 
 def test_the_string_to_sign_is_each_name_and_value_in_their_order() -> None:
