@@ -33,6 +33,10 @@ class DestinationRefused(Exception):
     """Nothing is sent to this URL; the message says why, and never holds the URL."""
 
 
+class HostForbidden(DestinationRefused):
+    """The guard forbids this host, or one of its addresses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Destination:
     """A URL that has passed the rules, and the host and port that it leads to."""
@@ -56,7 +60,7 @@ def check_destination(url: str) -> Destination:
             found.host, found.port, seconds=LOOKUP_SECONDS, allow_private=settings.LOCAL
         )
     except HostRefused as error:
-        raise DestinationRefused(str(error)) from error
+        raise HostForbidden(str(error)) from error
     except LookupFailed as error:
         raise DestinationRefused("the host has no address") from error
     if not found.is_https and not all(is_private(one) for one in addresses):
@@ -105,4 +109,4 @@ def _authority(text: str, *, otherwise: int) -> tuple[str, int]:
     try:
         return check_name(found["host"], refused=own_hosts()), port
     except HostRefused as error:
-        raise DestinationRefused(str(error)) from error
+        raise HostForbidden(str(error)) from error
