@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             with suppress(OSError):  # a client that had enough
-                self._answer(self.path.split("/")[1:])
+                self._answer(self.path.partition("?")[0].split("/")[1:])
         finally:
             sink.end(self.path)
 
