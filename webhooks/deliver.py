@@ -52,6 +52,11 @@ def deliver(dispatch_id: str) -> None:
         _go_on(endpoint_id, first)
 
 
+def stop_waiting() -> None:
+    """Begin no further attempt in this process; what waits for one is due now."""
+    claims.give_back(process_slots().close())
+
+
 def _go_on(endpoint_id: str, dispatch_id: str) -> None:
     slots = process_slots()
     ends = elapsed_clock() + GO_ON_SECONDS
@@ -77,7 +82,7 @@ def _attempt(dispatch_id: str) -> None:
         reach("webhook.answered")
         claims.record(claim, outcome)
     except Exception as error:
-        log.warning("webhook_failed", dispatch_id=dispatch_id, exc_info=error)
+        log.warning("webhook_failed", job_id=dispatch_id, exc_info=error)
         with suppress(Error):
             if not connection.is_usable():
                 connection.close()  # the next statement opens another
@@ -88,8 +93,12 @@ def _call(claim: Claim) -> Outcome:
         return Outcome(AttemptError.ENDPOINT_DISABLED)
     if claim.payload is None:
         return Outcome(AttemptError.EVENT_UNAVAILABLE)
-    body = canonical_json(claim.payload)  # the same octets each time
-    return _post(claim.endpoint, claim.event_id, body, now=database_now())
+    try:
+        body = canonical_json(claim.payload)  # the same octets each time
+        return _post(claim.endpoint, claim.event_id, body, now=database_now())
+    except Exception as error:  # it would fail again: the schedule bounds how often
+        log.error("webhook_broke", event_id=claim.event_id, exc_info=error)
+        return Outcome(AttemptError.CONNECT, detail=type(error).__name__)
 
 
 def _post(

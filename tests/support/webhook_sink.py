@@ -3,9 +3,12 @@
 ``/ok`` 204, ``/status/500`` that status, ``/redirect`` 302 to a private address,
 ``/cut`` closes in the middle of its answer, ``/hang`` reads and never answers,
 ``/slow`` answers after a second, ``/drip`` an octet of the head now and then,
-``/endless`` a body without an end. What follows in the path tells receivers apart.
+``/endless`` a body without an end. ``/dead`` hangs until ``revived`` is set, and
+``/flaky`` fails the first time an event comes, in the way that follows. What follows
+in the path tells receivers apart.
 """
 
+import select
 import ssl
 import threading
 import time
@@ -41,6 +44,7 @@ class WebhookSink:
         self._context = context or good_context()
         self._lock = threading.Lock()
         self.closing = threading.Event()
+        self.revived = threading.Event()
         self.connections = 0
         self.received: list[Received] = []
         self.open: Counter[str] = Counter()
@@ -64,6 +68,7 @@ class WebhookSink:
         trace: TracebackType | None,
     ) -> None:
         self.closing.set()
+        self.revived.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=10)
@@ -87,6 +92,14 @@ class WebhookSink:
             self.most_open[seen.path] = max(
                 self.most_open[seen.path], self.open[seen.path]
             )
+
+    def knows(self, seen: Received) -> bool:
+        """Say whether a receiver had this event before this request."""
+        with self._lock:
+            times = sum(
+                one.path == seen.path and one.id == seen.id for one in self.received
+            )
+        return times > 1
 
     def end(self, path: str) -> None:
         """Write down that a request has its answer, or never gets one."""
@@ -124,16 +137,23 @@ class _Handler(BaseHTTPRequestHandler):
         sink = self.server.sink
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        sink.begin(Received(self.path, headers, body, time.monotonic()))
+        seen = Received(self.path, headers, body, time.monotonic())
+        sink.begin(seen)
         self.close_connection = True
         try:
             with suppress(OSError):  # a client that had enough
-                self._answer(self.path.partition("?")[0].split("/")[1:])
+                self._answer(self.path.partition("?")[0].split("/")[1:], seen)
         finally:
             sink.end(self.path)
 
-    def _answer(self, words: list[str]) -> None:
+    def _answer(self, words: list[str], seen: Received) -> None:
         match words:
+            case ["flaky", *rest]:
+                known = self.server.sink.knows(seen)
+                self._answer(["ok"] if known else rest, seen)
+            case ["dead", *_]:
+                self._wait_for(self.server.sink.revived)
+                self._say(204)
             case ["ok", *_]:
                 self._say(204)
             case ["status", code, *_]:
@@ -146,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.sink.closing.wait(1)
                 self._say(204)
             case ["hang", *_]:
-                self.server.sink.closing.wait(30)
+                self._wait_for(self.server.sink.closing)
             case ["drip", *_]:
                 while not self.server.sink.closing.wait(0.05):
                     self.wfile.write(b"H")
@@ -156,6 +176,12 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"x" * 65536)
             case _:
                 self._say(404)
+
+    def _wait_for(self, event: threading.Event) -> None:
+        """Wait until it is set, or until the client has had enough and hangs up."""
+        while not event.is_set():
+            if select.select([self.connection], [], [], 0.02)[0]:
+                raise ConnectionAbortedError
 
     def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
