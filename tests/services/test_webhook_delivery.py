@@ -307,6 +307,31 @@ def test_a_secret_that_does_not_open_is_tried_again_and_somebody_is_woken(
     assert alert.resolved_at is not None
 
 
+def test_an_attempt_that_breaks_is_a_failure_and_tells_the_log_no_url_and_no_secret(
+    identity: Identity,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A mistake of ours would come again each minute, for ever."""
+
+    def break_down(url: str, body: bytes, **_: object) -> Outcome:
+        raise RuntimeError(f"{url} {body!r}")
+
+    monkeypatch.setattr(client, "post", break_down)
+    secret = new_secret()
+    row = waiting(identity, "https://localhost/hidden-token", secret=secret)
+
+    row = rung_and_delivered(row)
+
+    assert (row.state, row.step) == ("pending", 1)
+    attempt = WebhookAttempt.objects.get()
+    assert (attempt.error, attempt.detail) == (AttemptError.CONNECT, "RuntimeError")
+    said = capfd.readouterr().err
+    assert "webhook_broke" in said
+    for hidden in ("hidden-token", secret, "jo@example.net"):
+        assert hidden not in said
+
+
 # --- endpoints that fail -------------------------------------------------------------
 
 
