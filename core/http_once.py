@@ -33,6 +33,9 @@ TO_OPERATORS_HOST: Final[Connect] = partial(connect, allow_private=True)
 LONGEST_ANSWER = 1_048_576
 """Octets of an answer's body; who says more has not answered."""
 
+UNHEARD: Final = frozenset({b"location", b"set-cookie"})
+"""Headers that ``httpx`` reads, and may break on, though nothing comes of them here."""
+
 
 class NoAnswer(Exception):
     """No complete answer came; whether the request was read, nobody knows."""
@@ -108,9 +111,8 @@ class _OneRequest(httpx.BaseTransport):
             )
         )
         assert isinstance(answer.stream, Iterable)  # noqa: S101  no event loop here
-        return httpx.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer.stream)
-        )
+        heard = [(name, v) for name, v in answer.headers if name.lower() not in UNHEARD]
+        return httpx.Response(answer.status, headers=heard, stream=_Body(answer.stream))
 
 
 class _Body(httpx.SyncByteStream):

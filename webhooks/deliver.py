@@ -4,7 +4,6 @@ A ring says no more than "look at this row": it may be late, doubled or wrong, a
 claim decides.
 """
 
-from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -41,15 +40,17 @@ def deliver(dispatch_id: str) -> None:
     A row that finds no slot is left to whoever frees one; and so this one goes on, for
     a while, with rows that wait. With the database away a row is due again by itself.
     """
-    if (endpoint_id := claims.endpoint_of(dispatch_id)) is None:
-        return
     try:
+        if (endpoint_id := claims.endpoint_of(dispatch_id)) is None:
+            return
         first = process_slots().enter(endpoint_id, dispatch_id)
     except NoMoreCalls:
         claims.give_back([dispatch_id])
-        return
-    if first is not None:
-        _go_on(endpoint_id, first)
+    except Error as error:
+        _failed(dispatch_id, error)
+    else:
+        if first is not None:
+            _go_on(endpoint_id, first)
 
 
 def stop_waiting() -> None:
@@ -82,10 +83,13 @@ def _attempt(dispatch_id: str) -> None:
         reach("webhook.answered")
         claims.record(claim, outcome)
     except Exception as error:
-        log.warning("webhook_failed", job_id=dispatch_id, exc_info=error)
-        with suppress(Error):
-            if not connection.is_usable():
-                connection.close()  # the next statement opens another
+        _failed(dispatch_id, error)
+
+
+def _failed(dispatch_id: str, error: Exception) -> None:
+    log.warning("webhook_failed", job_id=dispatch_id, exc_info=error)
+    if not connection.is_usable():
+        connection.close()  # the next statement opens another
 
 
 def _call(claim: Claim) -> Outcome:

@@ -131,6 +131,7 @@ def test_each_attempt_carries_one_id_and_the_same_octets(
         ("/status/500", AttemptError.STATUS_5XX, 500),
         ("/status/404", AttemptError.STATUS_4XX, 404),
         ("/redirect", AttemptError.REDIRECT, 302),
+        ("/nonsense", AttemptError.REDIRECT, 302),
         ("/cut", AttemptError.CONNECT, None),
         ("/hang", AttemptError.TIMEOUT, None),
         ("/drip", AttemptError.TIMEOUT, None),

@@ -1,6 +1,7 @@
 """A receiver of webhooks: real HTTPS on loopback, and its path says how it fails.
 
 ``/ok`` 204, ``/status/500`` that status, ``/redirect`` 302 to a private address,
+``/nonsense`` 302 to what is no URL,
 ``/cut`` closes in the middle of its answer, ``/hang`` reads and never answers,
 ``/slow`` answers after a second, ``/drip`` an octet of the head now and then,
 ``/endless`` a body without an end. ``/dead`` hangs until ``revived`` is set, and
@@ -160,6 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._say(int(code), b"no")
             case ["redirect", *_]:
                 self._say(302, location="http://10.0.0.1/")
+            case ["nonsense", *_]:
+                self._say(302, location="https://nowhere:port/")
             case ["cut", *_]:
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
             case ["slow", *_]:
