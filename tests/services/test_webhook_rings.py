@@ -148,3 +148,17 @@ def test_doctor_does_not_call_a_long_backlog_forgotten() -> None:
     take_all()
 
     assert work.alarms().health == Health.OK
+
+
+@pytest.mark.parametrize(
+    ("threads", "parallel", "slots_there_are"),
+    [(16, 8, 8), (16, 100, 8), (4, 8, 2), (1, 8, 1), (64, 20, 20)],
+)
+def test_webhooks_hold_half_of_a_workers_threads_at_most(
+    settings: Settings, threads: int, parallel: int, slots_there_are: int
+) -> None:
+    settings.PM_WORKER_THREADS = threads
+    settings.PM_WEBHOOK_PARALLEL = parallel
+    slots.process_slots.cache_clear()
+
+    assert slots.process_slots().size == slots_there_are
