@@ -1,11 +1,15 @@
 """Tenants, identities, addresses, keys, audit and alerts: to look at."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.contrib import admin
 
+from core.acts import Act, ActingAdmin
 from core.admin import ReadOnlyAdmin
 from mailboxes.models import Address, Alert, ApiKey, AuditRow, Identity, Tenant
+from mailboxes.services import pause_identity
+from mailboxes.statuses import IdentityStatus
 
 REASON_SHOWN: Final = 80
 
@@ -20,9 +24,32 @@ class TenantAdmin(ReadOnlyAdmin):
     exact_search = ("id", "slug")
 
 
+def _pause(identity: Identity, answer: Mapping[str, Any]) -> str:
+    paused = pause_identity(identity.id)
+    return "It is paused." if paused else "It was not active any more."
+
+
+def _not_active(identity: Identity) -> str:
+    return "" if identity.status == IdentityStatus.ACTIVE else "it is not active"
+
+
+PAUSE: Final = Act(
+    name="pause",
+    label="Pause it",
+    permission="staff.pause_identity",
+    what="No further send is accepted, and what is queued is canceled.",
+    run=_pause,
+    refused=lambda one: (
+        "" if one.status == IdentityStatus.ACTIVE else "it is not active"
+    ),
+)
+
+
 @admin.register(Identity)
-class IdentityAdmin(ReadOnlyAdmin):
+class IdentityAdmin(ActingAdmin):
     """Who sends."""
+
+    acts = (PAUSE,)
 
     list_display = ("username", "tenant", "status", "pause_reason", "created_at")
     list_filter = ("status",)

@@ -44,7 +44,7 @@ class AttemptRow:
 class MessageAdmin(ReadOnlyAdmin):
     """A message with its deliveries and attempts; an uncertain one can be settled.
 
-    Looking needs ``mailboxes.view_message``, settling ``mailboxes.change_message``;
+    Looking needs ``mailboxes.view_message``, settling ``staff.resolve_message``;
     neither lets anybody change a field.
     """
 
@@ -144,7 +144,7 @@ class MessageAdmin(ReadOnlyAdmin):
 
     def has_resolve_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may settle an uncertain send."""
-        return request.user.has_perm("mailboxes.change_message")
+        return request.user.has_perm("staff.resolve_message")
 
     @method_decorator(require_POST)
     def resolve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
