@@ -13,6 +13,7 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 from core.sealing import sealer_of
 from domains.relay import parse_relay_url
@@ -306,6 +307,11 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,
     "LOGIN": {"form": "staff.login.LoginForm"},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Second factor", "link": reverse_lazy("second-factor")},
+        ]
+    },
     "STYLES": [lambda request: static("staff/staff.css")],
     "SITE_FAVICONS": [
         {
