@@ -234,8 +234,8 @@ def audit(
     """
     at_hand = structlog.contextvars.get_contextvars().get("request_id")
     if (who := person()) is not None:
-        actor_user_id = actor_user_id or who.user_id
-        details = {**(details or {}), **({"reason": who.reason} if who.reason else {})}
+        actor_key_id, actor_user_id = None, actor_user_id or who.user_id
+        details = {**(details or {}), **({"note": who.reason} if who.reason else {})}
     AuditRow.objects.create(
         id=new_id("aud"),
         tenant_id=tenant_id,

@@ -1,5 +1,29 @@
-"""The pages of the admin that look across the apps; Django finds them here."""
+"""Every page of the admin on one screen; Django finds them here."""
 
 from staff.message_page import admin as message_page
+from staff.pages import (
+    accounts,
+    alerts,
+    domains,
+    happenings,
+    identities,
+    keys,
+    quota,
+    received_bodies,
+    suppressions,
+    tenants,
+)
 
-__all__ = ["message_page"]
+__all__ = [
+    "accounts",
+    "alerts",
+    "domains",
+    "happenings",
+    "identities",
+    "keys",
+    "message_page",
+    "quota",
+    "received_bodies",
+    "suppressions",
+    "tenants",
+]

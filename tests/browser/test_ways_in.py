@@ -68,7 +68,7 @@ def test_an_identity_is_paused_by_keyboard_alone(
 
     identity_of_a_test.refresh_from_db()
     assert identity_of_a_test.status == IdentityStatus.PAUSED
-    assert AuditRow.objects.get().details == {"reason": "they asked for it"}
+    assert AuditRow.objects.get().details == {"note": "they asked for it"}
     assert desk.complaints == []
     assert desk.outside == []
 
