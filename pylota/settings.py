@@ -307,6 +307,7 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,
     "LOGIN": {"form": "staff.login.LoginForm"},
+    "SIDEBAR": {"navigation": "staff.navigation.navigation"},
     "ACCOUNT": {
         "navigation": [
             {"title": "Second factor", "link": reverse_lazy("second-factor")},
