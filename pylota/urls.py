@@ -34,8 +34,10 @@ from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
 from quota.api.billing import BillingView, PlansView
+from staff.second_factor import second_factor
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
+from webhooks.api.events import EventsView
 
 IDENTITY: Final = "identities/<str:identity_id>"
 MESSAGE: Final = f"{IDENTITY}/messages/<str:message_id>"
@@ -85,6 +87,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
         "message-attachment",
     ),
     ("audit-events", AuditEventsView, "audit-events"),
+    ("events", EventsView, "events"),
     ("platform/keys/<str:purpose>/rotate", RotateSigningKeyView, "signing-key-rotate"),
 )
 """Every route of ``/v1`` that takes a key: its path, its view and its name."""
@@ -103,6 +106,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("hooks/ses", SesHookView.as_view(), name="ses-hook"),  # SNS signs
     path("v1/", include(v1)),
+    path(
+        "admin/second-factor/",
+        admin.site.admin_view(second_factor),
+        name="second-factor",
+    ),
     path("admin/", admin.site.urls),
     path("", include("pylota.front")),
     path("local/", include("pylota.catcher.views")),  # 404 but in the local environment
