@@ -1,7 +1,7 @@
 """Fixtures of the tests that run real processes.
 
-A module shares one web process, idle between its tests; workers belong to one test and
-are gone before its rows are.
+They share one web process, idle between the tests; workers belong to one test and are
+gone before its rows are.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from tests.support.smtp_server import SmtpServer
 __all__ = ["processes"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def web(
     django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """The module's web process."""
+    """The web process of all tests that need no other."""
     group = Processes(tmp_path_factory.mktemp("web"))
     yield group.web()
     group.end_all()
@@ -49,5 +49,5 @@ def account(transactional_db: None, web: Running) -> Callable[[SmtpServer], Clie
 
 @pytest.fixture
 def sender(account: Callable[[SmtpServer], Client], relay: SmtpServer) -> Client:
-    """A client of the module's web, whose mail goes to ``relay``."""
+    """A client of the web, whose mail goes to ``relay``."""
     return account(relay)

@@ -13,9 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from django.conf import settings
 
@@ -250,11 +251,20 @@ class Processes:
 def _answers(running: Running) -> bool:
     if not running.is_alive:
         pytest.fail(f"the web process ended:\n{running.output}")
+    return health(running.url) != 0
+
+
+def health(url: str) -> int:
+    """Return the status that a web process gives of its health; 0 without an answer."""
+    where = urlsplit(url)
+    asked = HTTPConnection(str(where.hostname), where.port, timeout=2)
     try:
-        httpx.get(f"{running.url}/health", timeout=2)
-    except httpx.TransportError:
-        return False
-    return True
+        asked.request("GET", "/health")
+        return asked.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        asked.close()
 
 
 @pytest.fixture
