@@ -24,7 +24,7 @@ from tests.support.database import database_url
 from tests.support.nursery import Child, nursery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY_SECONDS = 30.0
+READY_SECONDS = 90.0
 
 
 def until(
