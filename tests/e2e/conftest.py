@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.test import TransactionTestCase
+from pytest_django import DjangoDbBlocker
 
+from tests.support.emptying import empty_tables
 from tests.support.processes import Processes, Running, processes
 from tests.support.sending import Client, open_account
 from tests.support.smtp_server import SmtpServer
@@ -24,6 +27,20 @@ def web(
     group = Processes(tmp_path_factory.mktemp("web"))
     yield group.web()
     group.end_all()
+
+
+@pytest.fixture(scope="module")
+def company(
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Processes]:
+    """Starts processes for a whole module; no row of theirs is left either."""
+    group = Processes(tmp_path_factory.mktemp("company"))
+    yield group
+    group.end_all()
+    with django_db_blocker.unblock():
+        empty_tables(TransactionTestCase())
 
 
 @pytest.fixture

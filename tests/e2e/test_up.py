@@ -4,14 +4,10 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
 
 import httpx
 import pytest
-from django.test import TransactionTestCase
-from pytest_django import DjangoDbBlocker
 
-from tests.support.emptying import empty_tables
 from tests.support.processes import ROOT, Processes, health, until
 from tests.support.up import Up
 
@@ -20,22 +16,13 @@ STRAY = ("http.py", "celery.py", "queue.py")
 
 
 @pytest.fixture(scope="module")
-def up(
-    django_db_setup: None,
-    django_db_blocker: DjangoDbBlocker,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Up]:
+def up(company: Processes) -> Up:
     """One that serves for all tests here, in a folder with stray modules."""
-    processes = Processes(tmp_path_factory.mktemp("up"))
     for name in STRAY:
-        (processes.folder / name).write_text("raise SystemExit('a stray module')")
-    found = Up(processes)
+        (company.folder / name).write_text("raise SystemExit('a stray module')")
+    found = Up(company)
     found.wait_until_it_serves()
-    yield found
-    processes.end_all()
-    until(lambda: found.members() == {}, what="the end of all its processes")
-    with django_db_blocker.unblock():
-        empty_tables(TransactionTestCase())
+    return found
 
 
 def test_it_serves_and_says_what_is_ready_and_how_long_each_took(up: Up) -> None:
