@@ -84,7 +84,7 @@ def test_a_port_that_is_none_is_refused(
     capsys: pytest.CaptureFixture[str], command: str, port: str
 ) -> None:
     found = load_command_class("pylota", command)
-    found._called_from_command_line = True
+    vars(found)["_called_from_command_line"] = True
     parser = found.create_parser("manage.py", command)
 
     with pytest.raises(SystemExit) as ended:

@@ -1,6 +1,7 @@
 """The tests run on a copy of a migrated database."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -21,12 +22,12 @@ def test_any_change_of_a_migration_asks_for_another_template(
 ) -> None:
     # Given the template's name, and a migration that says something else
     before = template.digest()
-    read: Callable[[template.Path], bytes] = template.Path.read_bytes
+    read: Callable[[Path], bytes] = Path.read_bytes
 
-    def changed(path: template.Path) -> bytes:
+    def changed(path: Path) -> bytes:
         is_ours = path.match("outbound/migrations/0001_*.py")
         return read(path) + (b"# changed" if is_ours else b"")
 
-    monkeypatch.setattr(template.Path, "read_bytes", changed)
+    monkeypatch.setattr(Path, "read_bytes", changed)
 
     assert template.digest() != before

@@ -71,4 +71,4 @@ def _make(session: "psycopg.Connection[Any]", draft: str, name: str) -> None:
 
 
 def _named(statement: str, *names: str) -> sql.Composed:
-    return sql.SQL(statement).format(*map(sql.Identifier, names))  # type: ignore[arg-type]  # ours
+    return sql.SQL(statement).format(*map(sql.Identifier, names))
