@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -80,6 +81,7 @@ class Nursery:
                 start_new_session=True,
             )
         self._ended: dict[int, int] = {}
+        self._lock = threading.Lock()
 
     def start(
         self,
@@ -96,15 +98,17 @@ class Nursery:
             "environment": environment,
             "folder": str(folder),
         }
-        socket.send_fds(self._socket, [json.dumps(order).encode()], [output, ready])
-        while "started" not in (told := self._told()):
-            self._note(told)
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], [output, ready])
+            while "started" not in (told := self._told()):
+                self._note(told)
         return Child(self, told["started"])
 
     def ended(self, pid: int) -> int | None:
         """Return the status of a child that has ended."""
-        while select.select([self._socket], [], [], 0)[0]:
-            self._note(self._told())
+        with self._lock:
+            while select.select([self._socket], [], [], 0)[0]:
+                self._note(self._told())
         return self._ended.get(pid)
 
     def close(self) -> None:
