@@ -32,6 +32,10 @@ SELECT count(*), min({due}) FROM {table} AS waiting
 _NOT_SWEPT: Final[LiteralString] = (
     "SELECT count(*), min(expires_at) FROM holds WHERE expires_at <= %(before)s"
 )
+_NOT_NUMBERED: Final[LiteralString] = (
+    "SELECT count(*), min(occurred_at) FROM events"
+    " WHERE dispatched_at IS NULL AND occurred_at <= %(before)s"
+)
 
 LATE: Final = timedelta(minutes=1)
 """How long what could leave may wait; a dispatcher looks each second."""
@@ -93,6 +97,7 @@ def alarms() -> Found:
     counted = [
         *((q.table, *_counted(_not_rung(q), _slack())) for q in QUEUES),
         ("holds", *_counted(_NOT_SWEPT, _slack())),
+        ("events", *_counted(_NOT_NUMBERED, _slack())),
     ]
     if overdue := [f"{n} of {table} for {age}" for table, n, age in counted if n]:
         return fail(

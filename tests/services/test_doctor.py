@@ -29,13 +29,20 @@ from outbound.transports.base import UncertainReason, Unknown
 from pylota.doctor import database, examination, surroundings, work
 from pylota.doctor.examination import PARTS, examine
 from pylota.doctor.findings import Found, Health, number_of
-from tests.factories import AddressFactory, DomainFactory, QueuedMessageFactory
+from tests.factories import (
+    AddressFactory,
+    DomainFactory,
+    IdentityFactory,
+    QueuedMessageFactory,
+)
 from tests.services.test_feedback import sends
+from tests.support.outbox import happen
 from tests.support.processes import free_port
 from tests.support.scripted import ScriptedTransport
 from tests.support.scripted import work as work_on
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.webhook_rows import endpoint_at
+from webhooks import outbox
 from webhooks.models import WebhookEndpoint
 
 pytestmark = pytest.mark.django_db
@@ -64,6 +71,7 @@ def assert_red(found: Found, *words: str) -> None:
 def one_in_doubt() -> None:
     transport = ScriptedTransport([Unknown(UncertainReason.TIMEOUT, "silence")])
     work_on(QueuedMessageFactory.create().public_id, transport)
+    outbox.number_all()
     later(minutes=38, seconds=30)
 
 
@@ -115,6 +123,11 @@ def a_hold_left_lying() -> None:
     later(minutes=12)
 
 
+def something_untold() -> None:
+    happen(IdentityFactory.create())
+    later(seconds=61)
+
+
 def eleven_orphans() -> None:
     for n in range(11):
         an_event(n=n)
@@ -153,6 +166,7 @@ def a_page() -> None:
         (work.alarms, one_left_lying, ["1 of outbound_state for 1 min"]),
         (work.alarms, an_event_left_lying, ["1 of provider_events for 1 min"]),
         (work.alarms, a_hold_left_lying, ["1 of holds for 2 min"]),
+        (work.alarms, something_untold, ["1 of events for 1 min"]),
         (work.orphans, eleven_orphans, ["11 events of the last hour"]),
         (work.breakers, an_open_breaker, ["1 open", "ses:account"]),
         (work.feedback, silence, ["no event ever came for mail"]),
