@@ -18,7 +18,8 @@ class QuotaAccount(models.Model):
     """One row a tenant, whose lock serialises the tenant's quota work; taken last.
 
     ``topups`` holds how many were bought, by feature; ``catalog_hash`` the catalogue
-    that the tenant's allowances were last granted by.
+    that the tenant's allowances were last granted by; ``past_due_since`` when a payment
+    should have come, until it has.
     """
 
     tenant = models.OneToOneField(
@@ -30,6 +31,7 @@ class QuotaAccount(models.Model):
     catalog_hash = models.CharField(max_length=64, db_default="", blank=True)
     period_start = models.DateTimeField(db_default=models.Func(template=_MONTH))
     period_end = models.DateTimeField(db_default=models.Func(template=_NEXT_MONTH))
+    past_due_since = models.DateTimeField(null=True, blank=True)
     created_at = created_at()
 
     class Meta:
