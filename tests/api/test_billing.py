@@ -49,7 +49,9 @@ def test_a_platform_key_sees_and_changes_what_a_tenant_is_on(
     found = platform_api.get(path)
     rest = {"period_start": "2000-01-01T00:00:00.000Z", "past_due_since": None}
     assert found.json() == {
-        **{"mode": "exempt", "plan_id": "free", "topups": nothing},
+        "mode": "exempt",
+        "plan_id": "free",
+        "topups": nothing,
         **rest,
     }
 
