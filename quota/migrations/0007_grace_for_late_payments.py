@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('quota', '0004_grant_by_plan'),
+        ('quota', '0005_keep_daily_usage'),
     ]
 
     operations = [
