@@ -287,7 +287,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            "libraries": {"humanize": "django.contrib.humanize.templatetags.humanize"},
         },
     }
 ]
