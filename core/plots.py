@@ -20,7 +20,7 @@ TICKS_ACROSS: Final = 4
 TEXTURES: Final = ("hatched", "solid", "pale")
 _SHARES: Final = (0.86, 0.5, 0.26)
 """How much of its place a bar fills: a later series stands in front of the earlier."""
-_MULTIPLES: Final = (1, 2, 5, 10)
+_MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def bars(name: str, labels: Sequence[str], series: Sequence[Series]) -> str:
 
 
 def _round_up(most: int) -> int:
-    """Return the top of the scale: 1, 2 or 5 times a power of ten, and at least 2."""
+    """Return the top of the scale: a digit and zeros, and at least 2."""
     power: int = 10 ** (len(str(most)) - 1)
     return max(2, next(power * n for n in _MULTIPLES if power * n >= most))
 

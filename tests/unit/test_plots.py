@@ -46,7 +46,8 @@ def test_a_bar_is_as_high_as_its_value_and_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "top"), [(0, "2"), (1, "2"), (3, "5"), (11, "20"), (501, "1k"), (10, "10")]
+    ("most", "top"),
+    [(0, "2"), (1, "2"), (3, "3"), (11, "20"), (501, "600"), (9001, "10k"), (10, "10")],
 )
 def test_the_scale_ends_at_a_round_number_above_the_highest(
     most: int, top: str
