@@ -15,6 +15,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -53,6 +54,7 @@ SUITE: Final = (40, 30)
 
 amounts = st.sampled_from([2, 1, 3, 5, 0])
 picks = st.integers(0, 3)
+whom = st.sampled_from([0, 2, 1])
 deaths = st.none() | st.none() | st.integers(1, 8)
 
 
@@ -128,7 +130,15 @@ class QuotaMachine(RuleBasedStateMachine):
         if ref in self.queued:
             Message.objects.filter(public_id=ref).update(status=status)
 
-    @rule(amount=amounts, who=st.integers(0, 2), is_accepted=st.booleans(), dies=deaths)
+    @initialize(
+        sends=st.lists(st.tuples(whom, amounts, st.booleans()), min_size=2, max_size=4)
+    )
+    def begin(self, sends: list[tuple[int, int, bool]]) -> None:
+        """Accept a few sends, so that there is something to settle."""
+        for who, amount, is_accepted in sends:
+            self.send(who=who, amount=amount, is_accepted=is_accepted, dies=None)
+
+    @rule(amount=amounts, who=whom, is_accepted=st.booleans(), dies=deaths)
     def send(self, amount: int, who: int, is_accepted: bool, dies: int | None) -> None:
         """Accept a send, or refuse it for its plan, or else for its cap."""
         self._send(new_id("msg"), amount, self.callers[who], is_accepted, dies)
