@@ -42,8 +42,9 @@ test-brokers: export PM_TEST_REDIS_URL ?= redis://127.0.0.1:6379/9
 test-brokers: setup ## the tests that need RabbitMQ and Redis (PM_TEST_AMQP_URL, PM_TEST_REDIS_URL)
 	@$(WITH_DATABASE) pytest -q -m brokers tests
 
-bench: setup ## how long the hook of SES takes, on this machine
+bench: setup ## the hook of SES, and one tenant's senders beside many's, on this machine
 	$(PYTHON_RUN) -m bench.hooks
+	$(PYTHON_RUN) -m bench.tenants
 
 check: setup ## format, lint, types, import contracts, migrations, generated documents
 	ruff format --check .
