@@ -175,7 +175,7 @@ def report(rounds: Sequence[Round]) -> int:
     ratio = per_second[1] / per_second[CLIENTS]
     for one in rounds:
         sys.stdout.write(
-            f"  {one.tenants:>2} tenants: {one.per_second:7.1f} sends/s,"
+            f"  tenants {one.tenants:>2}: {one.per_second:7.1f} sends/s,"
             f" p50 {one.p50_ms:6.1f} ms, p95 {one.p95_ms:6.1f} ms\n"
         )
     sys.stdout.write(
