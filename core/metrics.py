@@ -42,6 +42,20 @@ RECONCILE_AMBIGUOUS: Final = Counter(
 STALE_CLAIM_OUTCOME: Final = Counter(
     "stale_claim_outcome_total", "Ends of calls that came after their claim had ended."
 )
+QUOTA_COUNT_DRIFT: Final = Counter(
+    "quota_count_drift_total",
+    "Counts of rows that did not agree with them, and were corrected.",
+    ["feature"],
+)
+QUOTA_HOLD_DENIED: Final = Counter(
+    "quota_hold_denied_total", "Refusals for want of an allowance.", ["feature"]
+)
+QUOTA_HOLD_EXPIRED: Final = Counter(
+    "quota_hold_expired_total", "Holds whose time ended unsettled.", ["feature"]
+)
+QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
+    "quota_consumed_without_hold_total", "Sends charged after their hold had ended."
+)
 SUPPRESSED_RECIPIENTS: Final = Counter(
     "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
 )

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
+from core import metrics
 from core.clock import database_now
 from core.errors import InvalidRequest
 from core.sweeps import one_by_one
@@ -94,6 +95,7 @@ def tell_of_limit(refused: BillingLimit) -> None:
 
     A transaction of its own: the refused one has to be rolled back first.
     """
+    metrics.count(metrics.QUOTA_HOLD_DENIED, refused.details["feature"])
     if refused.is_first:
         _tell_of_limit(refused)
 
