@@ -3,6 +3,8 @@
 from typing import Final
 
 from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
 
 from core.admin import ReadOnlyAdmin
 from mailboxes.models import Address, Alert, ApiKey, AuditRow, Identity, Tenant
@@ -18,6 +20,13 @@ class TenantAdmin(ReadOnlyAdmin):
     list_filter = ("mode", "status")
     ordering = ("-created_at", "id")
     exact_search = ("id", "slug")
+    readonly_fields = ("allowances",)
+
+    @admin.display(description="allowances, caps and use")
+    def allowances(self, tenant: Tenant) -> str:
+        """Return the link to the tenant's account."""
+        where = reverse("admin:quota_quotaaccount_change", args=(tenant.pk,))
+        return format_html('<a class="underline" href="{}">Look at them</a>', where)
 
 
 @admin.register(Identity)

@@ -20,6 +20,7 @@ from core.ids import new_id
 from quota.accounts import Account, lock_account
 from quota.allowances import Standing, refuse_if_spent
 from quota.counting import HOLD_FOR
+from quota.plans import upgrade_url
 from quota.statuses import Feature
 
 GATES: Final = (Feature.STORAGE_GB,)
@@ -194,6 +195,7 @@ def _refuse_if_spent(
         units=1,
         gates=GATES,
         period=account.period,
+        upgrade_url=upgrade_url(),
     )
 
 

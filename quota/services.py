@@ -11,10 +11,10 @@ from typing import Final
 import structlog
 from django.db import transaction
 
-from core import metrics
 from core.clock import database_now
 from core.database import fetch_one
 from core.errors import InvalidRequest
+from core.metrics import QUOTA_CONSUMED_WITHOUT_HOLD, QUOTA_HOLD_EXPIRED, count
 from core.sweeps import one_by_one
 from mailboxes.models import Message, Tenant
 from mailboxes.services import NewEvent, lock_mailbox
@@ -119,7 +119,7 @@ def settle(
     )
     if consume and held is None:
         log.info("quota_consumed_without_hold", message_id=ref, count=consume)
-        metrics.count(metrics.QUOTA_CONSUMED_WITHOUT_HOLD)
+        count(QUOTA_CONSUMED_WITHOUT_HOLD)
 
 
 def release(tenant_id: str, *, ref: str) -> None:
@@ -199,7 +199,7 @@ def _sweep_one(row: tuple[str, str, str, str]) -> bool:
         ended = expire_count(tenant_id, Feature(feature), ref=ref)
     if ended:
         log.info("quota_hold_expired", message_id=ref)
-        metrics.count(metrics.QUOTA_HOLD_EXPIRED, feature)
+        count(QUOTA_HOLD_EXPIRED, feature)
     return ended
 
 

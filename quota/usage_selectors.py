@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Final
 
 from mailboxes.services import render_instant
 from quota.allowances import Standing
-from quota.models import Allowance, QuotaAccount, UsageDay
-from quota.periods import Period
+from quota.models import QuotaAccount, UsageDay
+from quota.overview import period_at, standings
 from quota.plans import catalogue, catalogue_digest, mode_in_force
 from quota.statuses import BillingMode, Feature, Metric
 
@@ -23,36 +24,26 @@ SHOWN: Final = (
 def usage_json(tenant_id: str, *, now: datetime) -> dict[str, Any]:
     """Return a tenant's mode and how each feature stands (REST contract, 2.11).
 
-    As the next send would find it: a period that is over by ``now`` has ended, and the
-    catalogue in force is what grants.
+    A period that is over by ``now`` has ended, and the catalogue in force is what
+    grants, whether or not anybody has written that down yet.
     """
     account = QuotaAccount.objects.get(tenant_id=tenant_id)
     mode = mode_in_force(account.mode)
-    stored = Period(account.period_start, account.period_end)
-    period = stored.at(now)
-    rows = {row.feature: row for row in Allowance.objects.filter(tenant_id=tenant_id)}
-    granted = _granted(account, rows) if mode == BillingMode.METERED else {}
-    features = []
-    for feature in SHOWN:
-        row = rows.get(feature)
-        has_ended = feature == Feature.SENDS and period != stored
-        used = 0 if row is None or has_ended else row.used
-        held = 0 if row is None else row.held
-        standing = Standing(feature, granted.get(feature), used, held)
-        ends = period.end if feature == Feature.SENDS else None
-        features.append(_feature_json(standing, ends))
-    return {"billing": mode, "features": features}
+    found = {one.feature: one for one in standings(account, now=now)}
+    if mode != BillingMode.METERED:
+        found = {f: replace(one, granted=None) for f, one in found.items()}
+    elif (anew := _granted_anew(account)) is not None:
+        found = {f: replace(one, granted=anew[f]) for f, one in found.items()}
+    ends = {Feature.SENDS: period_at(account, now).end}
+    shown = [_feature_json(found[f], ends.get(f)) for f in SHOWN if f in found]
+    return {"billing": mode, "features": shown}
 
 
-def _granted(
-    account: QuotaAccount, rows: Mapping[str, Allowance]
-) -> Mapping[Any, int | None]:
-    """Return what is granted; by a catalogue that is new, once it is looked at."""
-    if account.catalog_hash != catalogue_digest():
-        anew = catalogue().granted(account.plan_id, account.topups)
-        if anew is not None:
-            return anew
-    return {feature: row.granted for feature, row in rows.items()}
+def _granted_anew(account: QuotaAccount) -> Mapping[Feature, int | None] | None:
+    """Return what a catalogue grants that the account has not been granted by yet."""
+    if account.catalog_hash == catalogue_digest():
+        return None
+    return catalogue().granted(account.plan_id, account.topups)
 
 
 def _feature_json(standing: Standing, ends: datetime | None) -> dict[str, Any]:

@@ -306,6 +306,7 @@ def test_past_the_plan_no_identity_is_made_until_there_is_room(
             "granted": 2,
             "used": 2,
             "resets_at": None,
+            "upgrade_url": None,
         }
         assert (error["details"], error["retryable"]) == (details, False)
     assert [model.objects.count() for model in tables] == before

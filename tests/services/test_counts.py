@@ -96,6 +96,7 @@ def test_the_last_one_goes_to_who_held_it(tenant_id: str) -> None:
             "granted": 1,
             "used": 0,
             "resets_at": None,
+            "upgrade_url": None,
         }
     assert standing(tenant_id) == (0, 1)
     assert Hold.objects.count() == 1
