@@ -167,7 +167,12 @@ def _recount(tenant_id: str, feature: Feature, *, change: int | None) -> None:
         return
     difference, was_stale = row
     if difference != change and not was_stale:
-        log.warning("quota_count_drift", count=difference - change)
+        log.warning(
+            "quota_count_drift",
+            tenant_id=tenant_id,
+            code=str(feature),
+            count=difference - change,
+        )
         metrics.count(metrics.QUOTA_COUNT_DRIFT, str(feature))
 
 
