@@ -42,6 +42,11 @@ RECONCILE_AMBIGUOUS: Final = Counter(
 STALE_CLAIM_OUTCOME: Final = Counter(
     "stale_claim_outcome_total", "Ends of calls that came after their claim had ended."
 )
+QUOTA_COUNT_DRIFT: Final = Counter(
+    "quota_count_drift_total",
+    "Counts of rows that did not agree with them, and were corrected.",
+    ["feature"],
+)
 SUPPRESSED_RECIPIENTS: Final = Counter(
     "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
 )
