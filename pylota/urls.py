@@ -34,6 +34,7 @@ from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
 from quota.api.billing import BillingView, PlansView
+from quota.api.usage import DailyUsageView, UsageView
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
 from webhooks.api.events import EventsView
@@ -85,6 +86,8 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
         AttachmentView,
         "message-attachment",
     ),
+    ("usage", UsageView, "usage"),
+    ("usage/daily", DailyUsageView, "usage-daily"),
     ("audit-events", AuditEventsView, "audit-events"),
     ("events", EventsView, "events"),
     ("platform/keys/<str:purpose>/rotate", RotateSigningKeyView, "signing-key-rotate"),
