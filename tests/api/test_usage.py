@@ -311,7 +311,7 @@ def test_past_the_plan_no_identity_is_made_until_there_is_room(
         assert (error["details"], error["retryable"]) == (details, False)
     assert [model.objects.count() for model in tables] == before
     event = Event.objects.get(type="billing.limit_reached")
-    assert event.payload["data"] == details
+    assert {**event.payload["data"], "upgrade_url": None} == details
     assert not Hold.objects.exists()
 
     # When the plan grants more, then the same key makes one
