@@ -7,6 +7,7 @@ import pytest
 from core.ids import new_id
 from mailboxes.key_services import create_key
 from mailboxes.models import Event, Identity
+from mailboxes.scopes import Scope
 from tests.factories import AddressFactory
 from tests.support.api import ApiClient, code_of, paths_of
 from tests.support.outbox import MESSAGE, happen, happen_to_tenant
@@ -35,7 +36,7 @@ def client_with(identity: Identity, *permissions: str, own: bool = False) -> Api
         name="k",
         tenant=identity.tenant,
         identity=identity if own else None,
-        permissions=list(permissions),
+        permissions=[Scope(permission) for permission in permissions],
     )
     return ApiClient(made.secret, identity.id)
 
@@ -123,7 +124,7 @@ def test_filters_narrow_it(
     one = happen(identity)
     failed = happen(identity, "message.failed", message_id=new_id("msg"))
     blocked = happen(other, "suppression.created")
-    summary = happen(other, message_id=None, message={"id": MESSAGE})
+    summary = happen(other, "message.sent")
     happen(stranger)
     outbox.number_all()
 
