@@ -10,7 +10,7 @@ from core.database import fetch_one
 from delivery.feedback import silent_domains
 from mailboxes.models import Alert
 from mailboxes.statuses import Severity
-from outbound.dispatch import QUEUES
+from outbound.dispatch import QUEUES, DueQueue
 from outbound.models import Breaker
 from pylota.doctor.findings import Found, age_of, fail, number_of, ok
 
@@ -20,6 +20,14 @@ SELECT count(*), min({due}) FROM {table}
  WHERE {due} <= %(before)s
    AND (rung_at IS NOT NULL OR %(ahead)s > (
      SELECT count(*) FROM {table} WHERE rung_at IS NOT NULL AND {due} IS NOT NULL))
+"""
+# One owner's backlog waits for its own share; only who has nothing rung is forgotten.
+_NOT_RUNG_IN_SHARES: Final[LiteralString] = """
+SELECT count(*), min({due}) FROM {table} AS waiting
+ WHERE {due} <= %(before)s
+   AND (rung_at IS NOT NULL OR NOT EXISTS (
+     SELECT FROM {table} AS other WHERE other.{owner} = waiting.{owner}
+        AND other.rung_at IS NOT NULL AND other.{due} IS NOT NULL))
 """
 _NOT_SWEPT: Final[LiteralString] = (
     "SELECT count(*), min(expires_at) FROM holds WHERE expires_at <= %(before)s"
@@ -83,7 +91,7 @@ def claims() -> Found:
 def alarms() -> Found:
     """Look for rows that are due and that nobody took: no dispatcher or beat runs."""
     counted = [
-        *((q.table, *_counted(q.sql(_NOT_RUNG), _slack())) for q in QUEUES),
+        *((q.table, *_counted(_not_rung(q), _slack())) for q in QUEUES),
         ("holds", *_counted(_NOT_SWEPT, _slack())),
     ]
     if overdue := [f"{n} of {table} for {age}" for table, n, age in counted if n]:
@@ -91,6 +99,10 @@ def alarms() -> Found:
             f"due and not taken: {', '.join(overdue)}", then="start a worker and beat"
         )
     return ok("nothing is overdue")
+
+
+def _not_rung(queue: DueQueue) -> LiteralString:
+    return queue.sql(_NOT_RUNG_IN_SHARES if queue.owner else _NOT_RUNG)
 
 
 def orphans() -> Found:
