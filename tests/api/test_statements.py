@@ -113,7 +113,7 @@ STATEMENTS: dict[Call, int] = {
     ("thread", "GET"): 7,
     ("thread", "PATCH"): 11,
     ("threads", "GET"): 3,
-    ("webhook", "DELETE"): 15,
+    ("webhook", "DELETE"): 16,
     ("webhook", "GET"): 2,
     ("webhook", "PATCH"): 6,
     ("webhook-deliveries", "GET"): 3,

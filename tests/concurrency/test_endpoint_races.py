@@ -144,11 +144,11 @@ def test_a_deletion_fails_nobody_who_numbers_events(
     racers: Racers, caller: Caller, identity: Identity
 ) -> None:
     long_ago = database_now() - timedelta(days=1)
-    for _ in range(30):
+    for _ in range(15):
         endpoint = WebhookEndpointFactory.create(
             tenant=identity.tenant, created_at=long_ago
         )
-        for _ in range(20):
+        for _ in range(8):
             happen(identity)
 
         deleted, numbered = racers.at_once(
