@@ -21,12 +21,14 @@ from tests.support.webhook_rows import (
     on_its_way,
     ring,
     rung_and_delivered,
+    take_all,
     trusting,
 )
 from tests.support.webhook_sink import WebhookSink
 from webhooks import claims, client, slots
 from webhooks.deliver import deliver, try_now
 from webhooks.models import WebhookAttempt, WebhookDispatch
+from webhooks.outbox import number_all
 from webhooks.outcomes import Outcome
 from webhooks.schedule import DELAYS
 from webhooks.secrets import open_secrets, seal_secret
@@ -98,6 +100,23 @@ def test_a_receiver_gets_the_event_signed_and_as_it_is_published(
     assert attempts() == [(1, "succeeded", None, 204)]
     endpoint.refresh_from_db()
     assert endpoint.last_success_at is not None
+
+
+def test_what_is_published_goes_to_who_asked_for_it(
+    identity: Identity, sink: WebhookSink
+) -> None:
+    # Given an endpoint that asked for everything, and a change that is told
+    endpoint = endpoint_at(sink.url("/ok"), tenant=identity.tenant)
+    (event,) = events_of_one(identity)
+
+    # When the outbox is emptied, and what is due is rung
+    number_all()
+    (rung,) = take_all()
+    deliver(rung)
+
+    # Then it came
+    assert [seen.id for seen in sink.received] == [event.id]
+    assert endpoint.dispatches.get().state == "succeeded"
 
 
 def test_an_old_secret_whose_time_has_ended_signs_no_more(identity: Identity) -> None:
