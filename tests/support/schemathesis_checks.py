@@ -23,6 +23,8 @@ BEYOND_A_SCHEMA: Final = frozenset(
         *("unsubscribe", "consent"),  # of marketing mail, with a date and a URL
         "labels_remove",  # nothing is added and removed at once
         *("plan_id", "topups"),  # of the deployment's catalogue
+        *("url", "identity_ids"),  # of an endpoint: looked up
+        "until",  # later than since
     }
 )
 """Paths of ``invalid_request`` that a well-formed request may be refused at."""

@@ -5,9 +5,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, RootModel, ValidationInfo, field_validator
 
-from core.forms import Form, Instant, PageQuery
+from core.forms import Form, Instant, PageQuery, Shown
 from core.ids import ID_PATTERN
 from core.schemas import Page, Shape
+from webhooks.catalogue import EVENT_TYPES, EVERYTHING
 from webhooks.destination import LONGEST_URL
 from webhooks.replay import MOST_IN_RANGE, MOST_NAMED, ReplayStatus
 from webhooks.statuses import AttemptError, AttemptStatus, DisabledReason
@@ -39,8 +40,9 @@ Url = Annotated[
         " looked up when it is saved, and before each attempt.",
     ),
 ]
+EventType = Annotated[str, Shown("enum", [EVERYTHING, *sorted(EVENT_TYPES)])]
 Events = Annotated[
-    list[str],
+    list[EventType],
     Field(
         min_length=1,
         max_length=MOST_TYPES,

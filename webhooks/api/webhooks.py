@@ -147,8 +147,8 @@ class WebhookView(ApiView):
             200: Webhook,
             **refusals(
                 {
-                    400: f"{URL_REFUSED} Path `enabled`: a new URL is not on before a"
-                    " test of it has passed.",
+                    400: f"{URL_REFUSED} Path `enabled`, with `details.reason`"
+                    " `url_changed`: a new URL is not on before a test of it passed.",
                     403: MAIL,
                     404: NOT_THERE,
                 }
