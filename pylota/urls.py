@@ -37,11 +37,19 @@ from quota.api.billing import BillingView, PlansView
 from quota.api.usage import DailyUsageView, UsageView
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
+from webhooks.api.deliveries import (
+    DeliveriesView,
+    ReplayView,
+    RotateSecretView,
+    WebhookTestView,
+)
 from webhooks.api.events import EventsView
+from webhooks.api.webhooks import TenantWebhooksView, WebhooksView, WebhookView
 
 IDENTITY: Final = "identities/<str:identity_id>"
 MESSAGE: Final = f"{IDENTITY}/messages/<str:message_id>"
 TENANT: Final = "tenants/<str:tenant_id>"
+WEBHOOK: Final = "webhooks/<str:webhook_id>"
 
 ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     ("me", MeView, "me"),
@@ -63,6 +71,13 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
         SendListEntryView,
         "list-entry",
     ),
+    (f"{TENANT}/webhooks", TenantWebhooksView, "tenant-webhooks"),
+    ("webhooks", WebhooksView, "webhooks"),
+    (WEBHOOK, WebhookView, "webhook"),
+    (f"{WEBHOOK}/rotate-secret", RotateSecretView, "webhook-rotate-secret"),
+    (f"{WEBHOOK}/test", WebhookTestView, "webhook-test"),
+    (f"{WEBHOOK}/replay", ReplayView, "webhook-replay"),
+    (f"{WEBHOOK}/deliveries", DeliveriesView, "webhook-deliveries"),
     ("identities", IdentitiesView, "identities"),
     ("identities/lookup", LookupView, "identity-lookup"),
     (IDENTITY, IdentityView, "identity"),

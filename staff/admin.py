@@ -13,6 +13,7 @@ from staff.pages import (
     received_bodies,
     suppressions,
     tenants,
+    webhooks,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "received_bodies",
     "suppressions",
     "tenants",
+    "webhooks",
 ]

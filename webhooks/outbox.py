@@ -103,6 +103,14 @@ _PARAMETERS: Final[dict[str, Any]] = {
 }
 
 
+def hold_outbox() -> None:
+    """Let nobody number events until the caller's transaction ends.
+
+    Who numbers meanwhile has committed by then, or begins after it.
+    """
+    fetch_one(_HELD)
+
+
 def number_all() -> int:
     """Number until nothing is left that may be; return how many events: the alarm."""
     events = 0
@@ -130,7 +138,7 @@ def jump_ahead() -> int:
     that was behind, before workers and web start. ``position`` and every ``sequence``
     jump by ``JUMP``; doing it twice is harmless. Returns the feed's new place.
     """
-    fetch_one(_HELD)
+    hold_outbox()
     for statement in _JUMP_SEQUENCES:
         execute(statement, {"jump": JUMP})
     row = fetch_one(_JUMP_POSITION, {"jump": JUMP})

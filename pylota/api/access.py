@@ -97,6 +97,17 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("list-entry", "GET"): _needs(Scope.SUPPRESSIONS_MANAGE),
     ("list-entry", "PUT"): _needs(Scope.SUPPRESSIONS_MANAGE),
     ("list-entry", "DELETE"): _needs(Scope.SUPPRESSIONS_MANAGE),
+    ("tenant-webhooks", "POST"): _needs(Scope.WEBHOOKS_MANAGE),
+    ("tenant-webhooks", "GET"): _needs(Scope.WEBHOOKS_READ),
+    ("webhooks", "POST"): _needs(Scope.WEBHOOKS_MANAGE, KeyLevel.PLATFORM),
+    ("webhooks", "GET"): _needs(Scope.WEBHOOKS_READ),
+    ("webhook", "GET"): _needs(Scope.WEBHOOKS_READ),
+    ("webhook", "PATCH"): _needs(Scope.WEBHOOKS_MANAGE),
+    ("webhook", "DELETE"): _needs(Scope.WEBHOOKS_MANAGE),
+    ("webhook-rotate-secret", "POST"): _needs(Scope.WEBHOOKS_MANAGE),
+    ("webhook-test", "POST"): _needs(Scope.WEBHOOKS_MANAGE),
+    ("webhook-replay", "POST"): _needs(Scope.WEBHOOKS_MANAGE),
+    ("webhook-deliveries", "GET"): _needs(Scope.WEBHOOKS_READ),
     ("signing-key-rotate", "POST"): _needs(Scope.PLATFORM_OPS),
 }
 """Every call of ``/v1`` by its route's name and verb."""

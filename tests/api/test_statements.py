@@ -106,6 +106,8 @@ STATEMENTS: dict[Call, int] = {
     ("tenant-identities", "POST"): 22,
     ("tenant-policy", "GET"): 2,
     ("tenant-policy", "PATCH"): 10,
+    ("tenant-webhooks", "GET"): 3,
+    ("tenant-webhooks", "POST"): 8,
     ("tenants", "GET"): 3,
     ("tenants", "POST"): 6,
     ("thread", "GET"): 7,
@@ -113,6 +115,15 @@ STATEMENTS: dict[Call, int] = {
     ("threads", "GET"): 3,
     ("usage", "GET"): 5,
     ("usage-daily", "GET"): 4,
+    ("webhook", "DELETE"): 16,
+    ("webhook", "GET"): 2,
+    ("webhook", "PATCH"): 6,
+    ("webhook-deliveries", "GET"): 3,
+    ("webhook-replay", "POST"): 6,
+    ("webhook-rotate-secret", "POST"): 6,
+    ("webhook-test", "POST"): 4,
+    ("webhooks", "GET"): 2,
+    ("webhooks", "POST"): 6,
 }
 """Statements of each call that succeeds, on a mailbox with one row of every kind.
 

@@ -24,6 +24,8 @@ BEYOND_A_SCHEMA: Final = frozenset(
         "labels_remove",  # nothing is added and removed at once
         "from",  # not after the last day, and at most 92 days before it
         *("plan_id", "topups"),  # of the deployment's catalogue
+        *("url", "identity_ids"),  # of an endpoint: looked up
+        "until",  # later than since
     }
 )
 """Paths of ``invalid_request`` that a well-formed request may be refused at."""
