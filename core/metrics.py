@@ -45,6 +45,9 @@ STALE_CLAIM_OUTCOME: Final = Counter(
 SUPPRESSED_RECIPIENTS: Final = Counter(
     "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
 )
+ALERT_FIRED: Final = Counter(
+    "alert_fired", "Alerts that were opened, once each.", ["alert", "severity"]
+)
 
 
 def count(counter: Counter, *labels: str) -> None:
