@@ -8,7 +8,7 @@ from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 Prefix = Literal[
     "ten", "idn", "adr", "dom", "thr", "msg", "att", "key", "evt", "aud", "req", "hld",
-    "whk", "dlv", "prb", "pev", "alr", "job",
+    "whk", "dlv", "prb", "pev", "alr", "job", "stl",
 ]  # fmt: skip
 
 ID_PATTERN: Final = r"^{prefix}_[0-9A-HJKMNP-TV-Z]{{26}}$"

@@ -14,6 +14,7 @@ import structlog
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
+from core.acting import person
 from core.clock import database_now
 from core.database import execute, fetch_all, fetch_one
 from core.errors import IdentityNotFound
@@ -229,9 +230,13 @@ def audit(
 ) -> None:
     """Write who did what; joins the caller's transaction. No actor means the system.
 
-    Without ``request_id`` it is the one that this thread's log lines carry, if any.
+    A person who acts in the admin is named with the reason that they gave. Without
+    ``request_id`` it is the one that this thread's log lines carry, if any.
     """
     at_hand = structlog.contextvars.get_contextvars().get("request_id")
+    if (who := person()) is not None:
+        actor_key_id, actor_user_id = None, actor_user_id or who.user_id
+        details = {**(details or {}), **({"note": who.reason} if who.reason else {})}
     AuditRow.objects.create(
         id=new_id("aud"),
         tenant_id=tenant_id,

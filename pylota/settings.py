@@ -6,11 +6,14 @@ value stops the start and names itself.
 
 import os
 import sys
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 from core.sealing import sealer_of
 from domains.relay import parse_relay_url
@@ -260,7 +263,12 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
+    "django_otp.plugins.otp_static",
+    "axes",
     "drf_spectacular_sidecar",
+    "staff.apps.StaffConfig",  # last: its roles hold permissions of all the others
 ]
 MIDDLEWARE = [
     "pylota.api.request_id.RequestIdMiddleware",
@@ -270,8 +278,12 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
+    "staff.sessions.EndOfSession",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "staff.content_security.AdminPolicy",
+    "axes.middleware.AxesMiddleware",
 ]
 TEMPLATES = [
     {
@@ -294,6 +306,52 @@ UNFOLD = {
     "SITE_URL": None,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,
+    "LOGIN": {"form": "staff.login.LoginForm"},
+    "SIDEBAR": {"navigation": "staff.navigation.navigation"},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Second factor", "link": reverse_lazy("second-factor")},
+        ]
+    },
+    "STYLES": [lambda request: static("staff/staff.css")],
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("staff/icon.svg"),
+        },
+    ],
+}
+
+# --- logging in to the admin ---------------------------------------------------------
+
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+SESSION_COOKIE_AGE = 12 * 3600
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_TEMPLATE = "staff/locked_out.html"
+AXES_CLIENT_IP_CALLABLE = "staff.login.client_address"
+AXES_RESET_ON_SUCCESS = True
+AXES_DISABLE_ACCESS_LOG = True
+AXES_VERBOSE = False
+OTP_TOTP_ISSUER = "Pylota"
+OTP_ADMIN_HIDE_SENSITIVE_DATA = True
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "script-src": ["'self'", "'unsafe-eval'"],
+        "style-src": ["'self'", "'unsafe-inline'"],
+        "img-src": ["'self'", "data:"],
+        "frame-src": ["'self'"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'self'"],
+    },
 }
 
 # --- the API -------------------------------------------------------------------------
@@ -362,5 +420,7 @@ LOGGING = {
         # they tell of every request with its URL, which may name a recipient
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        # it tells of every log-in with the account's name
+        "axes": {"level": "ERROR"},
     },
 }

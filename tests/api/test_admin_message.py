@@ -65,7 +65,7 @@ def settle(client: Client, message: Message, **answer: str) -> int:
 def test_the_page_shows_deliveries_attempts_and_the_two_answers(
     uncertain: Message,
 ) -> None:
-    client = visitor("view_message", "change_message")
+    client = visitor("view_message", "resolve_message")
 
     page = client.get(page_of(uncertain)).content.decode()
 
@@ -94,7 +94,7 @@ def test_the_page_is_also_under_the_id_that_the_api_shows(uncertain: Message) ->
 def test_a_settled_message_offers_no_answer(uncertain: Message) -> None:
     Delivery.objects.update(status=DeliveryStatus.SUBMITTED)
 
-    page = visitor("view_message", "change_message").get(page_of(uncertain))
+    page = visitor("view_message", "resolve_message").get(page_of(uncertain))
 
     assert "nothing to settle" in page.content.decode()
     assert "It was sent" not in page.content.decode()
@@ -110,7 +110,7 @@ def test_a_settled_message_offers_no_answer(uncertain: Message) -> None:
 def test_an_answer_with_its_reason_settles_the_send(
     uncertain: Message, outcome: str, delivery: str, message: str, event: str
 ) -> None:
-    client = visitor("view_message", "change_message")
+    client = visitor("view_message", "resolve_message")
 
     assert settle(client, uncertain, outcome=outcome, note="the relay's log") == 302
 
@@ -130,7 +130,7 @@ def test_an_answer_with_its_reason_settles_the_send(
 def test_a_reason_that_the_database_could_not_store_is_stored_without_it(
     uncertain: Message,
 ) -> None:
-    client = visitor("view_message", "change_message")
+    client = visitor("view_message", "resolve_message")
 
     assert settle(client, uncertain, outcome="sent", note="the\x00 log") == 302
 
@@ -142,7 +142,7 @@ def test_a_reason_that_the_database_could_not_store_is_stored_without_it(
 def test_the_second_of_two_answers_changes_nothing_and_says_so(
     uncertain: Message,
 ) -> None:
-    client = visitor("view_message", "change_message")
+    client = visitor("view_message", "resolve_message")
     settle(client, uncertain, outcome="sent", note="log")
 
     settle(client, uncertain, outcome="not_sent", note="log")
@@ -160,7 +160,7 @@ def test_the_second_of_two_answers_changes_nothing_and_says_so(
 def test_an_answer_needs_an_outcome_and_a_reason(
     uncertain: Message, answer: dict[str, str]
 ) -> None:
-    client = visitor("view_message", "change_message")
+    client = visitor("view_message", "resolve_message")
 
     assert settle(client, uncertain, **answer) == 302
 
@@ -172,9 +172,7 @@ def test_an_answer_needs_an_outcome_and_a_reason(
 def test_who_may_only_look_is_told_so_and_cannot_settle(uncertain: Message) -> None:
     client = visitor("view_message")
 
-    assert (
-        "that needs the permission" in client.get(page_of(uncertain)).content.decode()
-    )
+    assert "that needs the role" in client.get(page_of(uncertain)).content.decode()
     assert settle(client, uncertain, outcome="sent", note="log") == 403
     uncertain.refresh_from_db()
     assert uncertain.status == MessageStatus.UNCERTAIN
@@ -183,7 +181,7 @@ def test_who_may_only_look_is_told_so_and_cannot_settle(uncertain: Message) -> N
 def test_looking_at_the_answers_address_settles_nothing(uncertain: Message) -> None:
     where = reverse("admin:mailboxes_message_resolve", args=(uncertain.pk,))
 
-    answer = visitor("view_message", "change_message").get(
+    answer = visitor("view_message", "resolve_message").get(
         where, {"outcome": "sent", "note": "log"}
     )
 
@@ -288,7 +286,7 @@ def test_every_list_and_its_search_opens(model: str, uncertain: Message) -> None
 
 def test_the_audit_list_tells_who_settled_a_send_and_why(uncertain: Message) -> None:
     # Given a send that a person has settled with a reason
-    client = visitor("view_message", "change_message", "view_auditrow")
+    client = visitor("view_message", "resolve_message", "view_auditrow")
     settle(client, uncertain, outcome="sent", note="the relay's log has it")
 
     page = client.get(reverse("admin:mailboxes_auditrow_changelist")).content.decode()

@@ -1,0 +1,29 @@
+"""Every page of the admin on one screen; Django finds them here."""
+
+from staff.message_page import admin as message_page
+from staff.pages import (
+    accounts,
+    alerts,
+    domains,
+    happenings,
+    identities,
+    keys,
+    quota,
+    received_bodies,
+    suppressions,
+    tenants,
+)
+
+__all__ = [
+    "accounts",
+    "alerts",
+    "domains",
+    "happenings",
+    "identities",
+    "keys",
+    "message_page",
+    "quota",
+    "received_bodies",
+    "suppressions",
+    "tenants",
+]
