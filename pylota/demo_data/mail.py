@@ -287,6 +287,7 @@ def message_row(letter: Letter, draw: Draw) -> dict[str, Any]:
         "sent_at": letter.at,
         "received_at": letter.at,
         "kind": str(MessageKind.NORMAL if is_inbound else MessageKind.TRANSACTIONAL),
+        "known_sender": True if is_inbound else None,
         "flags": letter.flags,
         "operation": None if is_inbound else str(Operation.SEND),
         "cap_day": letter.cap_day,

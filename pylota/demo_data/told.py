@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from core.database import fetch_one
 from delivery.announcements import FIX_UNCERTAIN
-from delivery.statuses import DeliveryStatus
+from delivery.statuses import DeliveryStatus, RecipientField
 from mailboxes.services import API_VERSION, render_instant
 from mailboxes.statuses import Direction, MessageKind
 from pylota.demo_data.draw import Draw
@@ -161,7 +161,7 @@ def _received(letter: Letter) -> dict[str, Any]:
     return {
         "message": _summary(letter),
         "thread_id": letter.thread.id,
-        "trust": None,
+        "trust": {"known_sender": True, "automated": False, "flags": []},
         "extracted_text": "Thank you!",
         "extracted_text_truncated": False,
         "attachments": [],
@@ -172,17 +172,15 @@ def _summary(letter: Letter) -> dict[str, Any]:
     """Return a message as events show it (REST contract, section 5.2)."""
     sender, is_inbound = letter.sender, letter.is_inbound
     own = {"address": sender.address, "name": sender.name}
-    recipients = [
-        {"address": one.address, "name": one.name or None} for one in letter.recipients
-    ]
+    to = letter.people(RecipientField.TO)
     return {
         "id": letter.id,
         "thread_id": letter.thread.id,
         "direction": str(Direction.INBOUND if is_inbound else Direction.OUTBOUND),
         "status": "received" if is_inbound else "submitted",
-        "from": recipients[0] if is_inbound else own,
-        "to": [own] if is_inbound else recipients,
-        "cc": [],
+        "from": to[0] if is_inbound else own,
+        "to": [own] if is_inbound else to,
+        "cc": [] if is_inbound else letter.people(RecipientField.CC),
         "delivered_to": sender.address if is_inbound else None,
         "is_primary_recipient": True,
         "subject": letter.subject,
