@@ -158,6 +158,11 @@ PM_SES_SNS_TOPIC_ARN = env.checked(
 )
 PM_SNS_CERT_DIR = env.checked("PM_SNS_CERT_DIR", "", check=env.readable_folder)
 
+# --- webhooks ------------------------------------------------------------------------
+
+PM_WEBHOOK_PARALLEL = env.integer("PM_WEBHOOK_PARALLEL", 8, least=1)
+USER_AGENT = f"PylotaMail/{VERSION}"
+
 # --- processes -----------------------------------------------------------------------
 
 PM_WEB_WORKERS = env.integer("PM_WEB_WORKERS", 1, least=1)
