@@ -21,6 +21,10 @@ from pylota.demo_data.shapes import (
 BY_HOUR: Final = (1, 1, 1, 1, 1, 2, 4, 7, 10, 12, 12, 11, 10, 11, 11, 10, 9, 8, 7, 6)
 """How much is sent in each hour of a day in UTC; the rest of the night is quiet."""
 
+RECENT_MINUTES: Final = 120
+STOPPED_FOR: Final = timedelta(days=3)
+"""How long those have been stopped that are paused or suspended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -51,30 +55,35 @@ def plan(
         )
     weights = [FATES[name].share for name in others]
     drawn = draw.random.choices(others, weights, k=rest - len(others))
-    choose = _chooser(senders, draw)
-    found = [_one(fate, choose(), draw) for fate in (*others, *drawn)]
+    choose = _Chooser(senders, draw)
+    # the first of each has a sender of whom every fate is heard
+    found = [Planned(_instant(draw, fate), senders[0], fate) for fate in others]
+    found += [_one(fate, choose, draw) for fate in drawn]
     found += _outage(senders, draw, round(uncertain * OF_THE_OUTAGE))
     while len(found) < messages:
-        found.append(Planned(_instant(draw, recent=True), choose(), "uncertain"))
+        at = draw.before_now(RECENT_MINUTES)
+        found.append(Planned(at, choose(at), "uncertain"))
     return sorted(found, key=lambda one: one.at)
 
 
-def _chooser(senders: list[Sender], draw: Draw) -> "_Chooser":
-    return _Chooser(senders, list(accumulate(one.weight for one in senders)), draw)
-
-
-@dataclass(frozen=True, slots=True)
 class _Chooser:
-    senders: list[Sender]
-    upto: list[float]
-    draw: Draw
+    """Chooses who sent something, by weight; whoever was stopped sent it long ago."""
 
-    def __call__(self) -> Sender:
-        return self.draw.random.choices(self.senders, cum_weights=self.upto)[0]
+    def __init__(self, senders: list[Sender], draw: Draw) -> None:
+        self._draw = draw
+        self._all = senders, list(accumulate(one.weight for one in senders))
+        left = [one for one in senders if not one.is_stopped]
+        self._left = left, list(accumulate(one.weight for one in left))
+
+    def __call__(self, at: datetime) -> Sender:
+        is_old = at < self._draw.now - STOPPED_FOR
+        senders, upto = self._all if is_old else self._left
+        return self._draw.random.choices(senders, cum_weights=upto)[0]
 
 
-def _one(fate: str, sender: Sender, draw: Draw) -> Planned:
-    at = _instant(draw, recent=FATES[fate].recent)
+def _one(fate: str, choose: _Chooser, draw: Draw) -> Planned:
+    at = _instant(draw, fate)
+    sender = choose(at)
     if sender.provider == Provider.SMTP:
         fate = WITHOUT_FEEDBACK.get(fate, fate)
     return Planned(at, sender, fate)
@@ -82,17 +91,17 @@ def _one(fate: str, sender: Sender, draw: Draw) -> Planned:
 
 def _outage(senders: list[Sender], draw: Draw, count: int) -> list[Planned]:
     """Return what was sent while one domain's answers were lost."""
-    hit = [sender for sender in senders if sender.domain == OUTAGE]
+    hit = [one for one in senders if one.domain == OUTAGE and not one.is_stopped]
     return [
         Planned(draw.before_now(OUTAGE_MINUTES), draw.one_of(hit), "uncertain")
         for _ in range(count)
     ]
 
 
-def _instant(draw: Draw, *, recent: bool) -> datetime:
+def _instant(draw: Draw, fate: str) -> datetime:
     """Return when: by the hour of the day, more of it lately, or within two hours."""
-    if recent:
-        return draw.before_now(120)
+    if FATES[fate].recent:
+        return draw.before_now(RECENT_MINUTES)
     if draw.chance(SINCE_YESTERDAY):
         return draw.before_now(48 * 60)
     day = draw.now - timedelta(days=2 + draw.random.random() * (DAYS - 2))

@@ -15,7 +15,7 @@ ALERTS: Final = (
     ("uncertain_spike", "page", "", 36, None),
     ("transport_breaker_open", "page", "ses:account", 33, None),
     ("domain_failing", "ticket", "bookings.example", 300, None),
-    ("abuse_pause", "ticket", "news", 2900, None),
+    ("abuse_pause", "ticket", "news", 4320, None),
     ("inbound_copy_failed", "ticket", "job_01K0DEMO", 5000, None),
     ("provider_quota", "page", "cloudflare", 9000, 8700),
     ("delivery_orphaned", "ticket", "", 20_000, 19_950),

@@ -86,6 +86,7 @@ class Sender:
     zone: ZoneInfo
     circle: list[tuple[str, str]]
     weight: float
+    is_stopped: bool
     next_event: int = 1
     threads: list[Thread] = field(default_factory=list)
     contacts: dict[str, list[Any]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ def _tenant(shape: TenantShape, tenant_id: str, at: datetime) -> Tenant:
         name=shape.name,
         mode=shape.mode,
         status=TenantStatus.SUSPENDED if stopped else TenantStatus.ACTIVE,
-        suspended_at=at + timedelta(days=DAYS + 29) if stopped else None,
+        suspended_at=at + timedelta(days=DAYS + 27) if stopped else None,
         address_suffix=suffix,
         suffix_fold=fold(suffix),
         timezone=shape.timezone,
@@ -259,6 +260,7 @@ def _sender(
         zone=ZoneInfo(shape.timezone),
         circle=_circle(draw, is_test=shape.mode == TenantMode.TEST),
         weight=shape.weight / (n + 1),
+        is_stopped=identity.status == IdentityStatus.PAUSED,
     )
 
 

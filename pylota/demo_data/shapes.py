@@ -6,7 +6,7 @@ from typing import Final
 
 from delivery.statuses import AttemptPhase, DeliveryStatus
 from domains.statuses import DomainState, Method, Transport
-from mailboxes.statuses import IdentityStatus, MessageStatus, PauseReason, TenantMode
+from mailboxes.statuses import MessageStatus, PauseReason, TenantMode
 
 DAYS: Final = 92
 """How far back the mail goes."""
@@ -115,8 +115,6 @@ PAUSED: Final[Mapping[str, PauseReason]] = {
     "events": PauseReason.MANUAL,
 }
 """Users that may not send, and who said so; a suspended tenant's may not either."""
-
-STATUS_OF_PAUSED: Final = IdentityStatus.PAUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,8 @@ def test_its_tenants_are_each_in_a_plight_of_their_own() -> None:
         *("manual", "abuse_threshold", "tenant_suspended"),
         None,
     }
+    lately = Message.objects.filter(received_at__gt=database_now() - timedelta(days=2))
+    assert not lately.filter(identity__status="paused").exists()
     assert Address.objects.filter(domain__state="failing").exists()
     assert ApiKey.objects.filter(revoked_at__isnull=False).exists()
     assert Suppression.objects.filter(reason="hard_bounce").exists()
