@@ -1,4 +1,4 @@
-"""Why a send is refused for its amount."""
+"""Why something is refused for its amount."""
 
 from core.errors import PylotaError
 from quota.periods import Period
@@ -8,14 +8,14 @@ from quota.statuses import Feature
 class BillingLimit(PylotaError):
     """The tenant's plan has no room for what was asked.
 
-    ``details`` holds ``feature``, ``granted``, ``used`` and ``resets_at``, which is
-    null for what does not begin anew each period. ``is_first``: nobody has been told in
-    this ``period`` yet.
+    ``details`` holds ``feature``, ``granted``, ``used``, ``resets_at``, which is null
+    for what does not begin anew each period, and ``upgrade_url``, null where there is
+    none. ``is_first``: nobody has been told in this ``period`` yet.
     """
 
     code = "billing_limit"
     status = 402
-    fix = "Raise the allowance or wait until details.resets_at; then use the same key."
+    fix = "Raise the allowance, or wait until it has room; then use the same key."
 
     tenant_id: str
     period: Period
@@ -31,6 +31,7 @@ class BillingLimit(PylotaError):
         used: int,
         period: Period,
         is_first: bool,
+        upgrade_url: str | None,
     ) -> "BillingLimit":
         """Refuse because of one feature."""
         ends = period.end if feature == Feature.SENDS else None
@@ -41,6 +42,7 @@ class BillingLimit(PylotaError):
                 "granted": granted,
                 "used": used,
                 "resets_at": ends and ends.isoformat().replace("+00:00", "Z"),
+                "upgrade_url": upgrade_url,
             },
         )
         found.tenant_id, found.period, found.is_first = tenant_id, period, is_first

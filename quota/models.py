@@ -19,7 +19,8 @@ class QuotaAccount(models.Model):
 
     ``topups`` holds how many were bought, by feature; ``catalog_hash`` the catalogue
     that the tenant's allowances were last granted by; ``usage_rolled_at`` when its
-    usage was last written to ``usage_daily``.
+    usage was last written to ``usage_daily``; ``past_due_since`` when a payment should
+    have come, until it has.
     """
 
     tenant = models.OneToOneField(
@@ -32,6 +33,7 @@ class QuotaAccount(models.Model):
     period_start = models.DateTimeField(db_default=models.Func(template=_MONTH))
     period_end = models.DateTimeField(db_default=models.Func(template=_NEXT_MONTH))
     usage_rolled_at = models.DateTimeField(null=True, blank=True)
+    past_due_since = models.DateTimeField(null=True, blank=True)
     created_at = created_at()
 
     class Meta:

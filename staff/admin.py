@@ -4,6 +4,7 @@ from staff.message_page import admin as message_page
 from staff.pages import (
     accounts,
     alerts,
+    allowances,
     domains,
     happenings,
     identities,
@@ -17,6 +18,7 @@ from staff.pages import (
 __all__ = [
     "accounts",
     "alerts",
+    "allowances",
     "domains",
     "happenings",
     "identities",

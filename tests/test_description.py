@@ -51,7 +51,7 @@ CODES: dict[tuple[str, str], str] = {
     ("tenant-billing", "PATCH"): f"{WITH_BODY} tenant_not_found",
     ("tenant-identities", "POST"): f"{ONCE} tenant_not_found domain_not_found"
     f" {NO_ADDRESS} address_reserved local_part_too_long client_id_conflict"
-    " username_taken address_taken domain_not_ready",
+    " username_taken address_taken domain_not_ready billing_limit",
     ("tenant-identities", "GET"): f"{LIST} tenant_not_found",
     ("identities", "GET"): LIST,
     ("identity-lookup", "GET"): f"invalid_request {NO_ADDRESS} {NO_IDENTITY}",
@@ -99,6 +99,8 @@ CODES: dict[tuple[str, str], str] = {
     ("key", "GET"): KEY,
     ("key", "DELETE"): f"invalid_request {KEY}",
     ("key-rotate", "POST"): f"{ONCE} {KEY}",
+    ("usage", "GET"): "invalid_request tenant_not_found",
+    ("usage-daily", "GET"): "invalid_request tenant_not_found",
     ("audit-events", "GET"): LIST,
     ("events", "GET"): LIST,
     ("signing-key-rotate", "POST"): "invalid_request invalid_idempotency_key"

@@ -14,8 +14,8 @@ from core import clock
 from core.database import execute, fetch_one
 from webhooks.catalogue import EVERYTHING, PLATFORM_ONLY, TEST
 
-BATCH: Final = 500
-"""Events of one transaction; each may go to forty endpoints."""
+BATCH: Final = 100
+"""Events of one transaction: each may go to forty endpoints, and mail waits for it."""
 
 JUMP: Final = 1_000_000_000
 """How far numbers jump after a restore: past whatever was given out and is lost."""

@@ -53,6 +53,8 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("tenant-policy", "PATCH"): _needs(Scope.POLICY_WRITE),
     ("tenant-billing", "GET"): _needs(Scope.TENANTS_MANAGE),
     ("tenant-billing", "PATCH"): _needs(Scope.TENANTS_MANAGE),
+    ("usage", "GET"): _needs(Scope.USAGE_READ),
+    ("usage-daily", "GET"): _needs(Scope.USAGE_READ, *_PT),
     ("audit-events", "GET"): _needs(Scope.AUDIT_READ),
     ("events", "GET"): _needs(Scope.WEBHOOKS_READ),
     ("keys", "POST"): _needs(Scope.KEYS_MANAGE),

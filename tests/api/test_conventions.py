@@ -215,7 +215,9 @@ def test_every_answer_names_its_request_and_the_limit_of_its_key(
 ) -> None:
     settings.PM_RATE_PER_KEY = 600
     path, body = filled(call, rows), body_of(call, rows)
-    poor = ApiClient(create_key(name="poor", permissions=[Scope.USAGE_READ]).secret, "")
+    is_usage = call[0].startswith("usage")
+    other = Scope.AUDIT_READ if is_usage else Scope.USAGE_READ
+    poor = ApiClient(create_key(name="poor", permissions=[other]).secret, "")
 
     refused = ask(poor, call, path, body)
     nobody = ask(ApiClient("pmk_live_x", ""), call, path, body)

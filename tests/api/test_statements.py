@@ -67,7 +67,7 @@ STATEMENTS: dict[Call, int] = {
     ("audit-events", "GET"): 2,
     ("events", "GET"): 2,
     ("identities", "GET"): 3,
-    ("identity", "DELETE"): 18,
+    ("identity", "DELETE"): 20,
     ("identity", "GET"): 3,
     ("identity", "PATCH"): 15,
     ("identity-lookup", "GET"): 3,
@@ -100,10 +100,10 @@ STATEMENTS: dict[Call, int] = {
     ("suppressions", "POST"): 9,
     ("tenant", "GET"): 3,
     ("tenant", "PATCH"): 7,
-    ("tenant-billing", "GET"): 3,
-    ("tenant-billing", "PATCH"): 7,
+    ("tenant-billing", "GET"): 4,
+    ("tenant-billing", "PATCH"): 8,
     ("tenant-identities", "GET"): 4,
-    ("tenant-identities", "POST"): 19,
+    ("tenant-identities", "POST"): 22,
     ("tenant-policy", "GET"): 2,
     ("tenant-policy", "PATCH"): 10,
     ("tenants", "GET"): 3,
@@ -111,6 +111,8 @@ STATEMENTS: dict[Call, int] = {
     ("thread", "GET"): 7,
     ("thread", "PATCH"): 11,
     ("threads", "GET"): 3,
+    ("usage", "GET"): 5,
+    ("usage-daily", "GET"): 4,
 }
 """Statements of each call that succeeds, on a mailbox with one row of every kind.
 

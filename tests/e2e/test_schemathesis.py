@@ -56,6 +56,7 @@ PHASES = {
     "tenant": "examples,fuzzing,stateful",  # coverage is of forms, not of levels
 }
 ANSWERS = ("replyToMessage", "replyAllToMessage", "forwardMessage")
+USAGE = ("getUsage", "listDailyUsage")
 KEYS_TO_MAKE = """
 [dictionaries.owner]
 values = ["{identity}"]
@@ -136,6 +137,7 @@ def world(identity: Identity, *, other: Identity) -> str:
                 "path.identity_id": identity.id,
                 "path.message_id": rows["queued_message_id"],
             },
+            **{usage: {"query.tenant_id": identity.tenant_id} for usage in USAGE},
             # no worker runs: a second answer would wait for the first one's thread
             **{answer: {"query.dry_run": "true"} for answer in ANSWERS},
             "rotateSigningKey": {"path.purpose": "thread"},

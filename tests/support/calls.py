@@ -38,6 +38,7 @@ _PENDING: Final = {"address_id": "pending_address_id"}
 _IN_DOUBT: Final = {"message_id": "doubtful_message_id"}
 _DOMAIN: Final = "{domain_id}"
 _DOUBTFUL: Final = "{doubtful_message_id}"
+_USAGE: Final = Good(query="tenant_id={tenant_id}")
 _ASKING: Final = ["messages:read"]
 
 GOOD: Final[Mapping[Call, Good]] = {
@@ -55,6 +56,8 @@ GOOD: Final[Mapping[Call, Good]] = {
         {"username": "desk", "display_name": "Desk"},
         {"username": "shop", "display_name": "Shop"},
     ),
+    ("usage", "GET"): _USAGE,
+    ("usage-daily", "GET"): _USAGE,
     ("suppressions", "POST"): Good(
         {"address": "new@example.net"}, {"address": "newer@example.net"}
     ),
