@@ -50,6 +50,9 @@ QUOTA_COUNT_DRIFT: Final = Counter(
 SUPPRESSED_RECIPIENTS: Final = Counter(
     "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
 )
+ALERT_FIRED: Final = Counter(
+    "alert_fired", "Alerts that were opened, once each.", ["alert", "severity"]
+)
 WEBHOOK_ATTEMPTS: Final = Counter(
     "webhook_attempts_total",
     "Attempts to hand an event to an endpoint, by their end.",

@@ -112,12 +112,21 @@ class Dispatcher(_Persistent):
 class Alarm(_Persistent):
     """Runs one alarm every ``PM_ALARM_SECONDS``, whatever else stands still.
 
-    Each has a thread: a publish that hangs must not keep claims from being freed.
+    Each has a thread: a publish that hangs must not keep claims from being freed. The
+    first turn may wait for ``after`` seconds.
     """
 
-    def __init__(self, name: str, alarm: Callable[[], object]) -> None:
+    def __init__(
+        self, name: str, alarm: Callable[[], object], *, after: float = 0.0
+    ) -> None:
         super().__init__(name)
         self._alarm = alarm
+        self._after = after
+
+    def run(self) -> None:
+        """Turn until stopped, once the first wait is over."""
+        self.stopping.wait(self._after)
+        super().run()
 
     def turn(self) -> None:
         """Run it, then wait."""

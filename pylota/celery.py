@@ -114,7 +114,7 @@ app.conf.update(
         "events purge": every("delivery.purge_events", HOUR),
         "feed purge": every("webhooks.purge_events", HOUR),
         "address retirement": every("mailboxes.retire_addresses", 60),
-        "feedback check": every("delivery.check_feedback", 600),
+        "watch": every("pylota.keep_watch", settings.PM_ALARM_SECONDS),
         "identity deletion": every("mailboxes.finish_deletions", 60),
     },
 )

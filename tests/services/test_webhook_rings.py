@@ -14,8 +14,8 @@ from core.ids import new_id
 from mailboxes.models import Identity
 from outbound import dispatch
 from outbound.dispatch import SHARE
-from pylota.doctor import work
-from pylota.doctor.findings import Health
+from pylota.watch.conditions import CONDITIONS
+from pylota.watch.evaluate import signs
 from tests.support.webhook_rows import (
     endpoint_at,
     events_of_one,
@@ -140,14 +140,16 @@ def test_a_process_that_ends_gives_its_waiting_rows_back(identity: Identity) -> 
     assert take_all() == [str(row.pk)]
 
 
-def test_doctor_does_not_call_a_long_backlog_forgotten() -> None:
+def test_a_long_backlog_is_not_called_forgotten() -> None:
+    (overdue,) = (one for one in CONDITIONS if one.name == "rows_overdue")
     endpoint = endpoint_at("https://dead.example.com/")
     backlog(endpoint, SHARE + 1, age=3600)
-    assert work.alarms().health == Health.FAIL
+    (forgotten,) = signs(overdue, now=database_now())
+    assert forgotten.subject == "webhook_dispatches"
 
     take_all()
 
-    assert work.alarms().health == Health.OK
+    assert signs(overdue, now=database_now()) == []
 
 
 @pytest.mark.parametrize(
