@@ -8,6 +8,7 @@ from django.urls import reverse
 from mailboxes.alert_services import raise_alert
 from mailboxes.models import Alert, AuditRow, Identity
 from tests.support.outbox import happen, listening
+from tests.support.processes import free_port
 from tests.support.staff import browser
 from webhooks.models import WebhookAttempt, WebhookDispatch, WebhookEndpoint
 from webhooks.outbox import number_events
@@ -17,15 +18,15 @@ from webhooks.statuses import DisabledReason
 
 pytestmark = pytest.mark.django_db
 
-NOBODY = "https://127.0.0.1:9/hook"
-
 
 @pytest.fixture
 def endpoint(identity: Identity) -> WebhookEndpoint:
     """An endpoint where nobody answers."""
     found = listening(identity.tenant, "*")
     sealed = seal_secret(found.pk, new_secret())
-    WebhookEndpoint.objects.filter(pk=found.pk).update(url=NOBODY, secret_enc=sealed)
+    WebhookEndpoint.objects.filter(pk=found.pk).update(
+        url=f"https://127.0.0.1:{free_port()}/hook", secret_enc=sealed
+    )
     found.refresh_from_db()
     return found
 
