@@ -172,7 +172,7 @@ class Writer:
         if letter.fate == "received":
             many = 1
         people = draw.random.sample(circle, min(many, len(circle)))
-        if self._written % 500 == 7:
+        if self._written % 500 == 7 and circle[-1] not in people:
             people[0] = circle[-1]
         fields = (RecipientField.TO, RecipientField.CC, RecipientField.BCC)
         return [
