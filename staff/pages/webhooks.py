@@ -22,7 +22,7 @@ from webhooks.replay import EventRange, replay
 from webhooks.services import pass_test, rotate_secret, update_endpoint
 from webhooks.statuses import AttemptStatus, DisabledReason, DispatchState
 
-ATTEMPTS_SHOWN: Final = 50
+ATTEMPTS_SHOWN: Final = 20
 
 
 class ReplayForm(ActForm):
