@@ -45,6 +45,18 @@ STALE_CLAIM_OUTCOME: Final = Counter(
 SUPPRESSED_RECIPIENTS: Final = Counter(
     "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
 )
+QUOTA_HOLD_DENIED: Final = Counter(
+    "quota_hold_denied_total", "Refusals for want of an allowance.", ["feature"]
+)
+QUOTA_HOLD_EXPIRED: Final = Counter(
+    "quota_hold_expired_total",
+    "Holds that nobody settled in their time: each was a request that died.",
+    ["feature"],
+)
+QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
+    "quota_consumed_without_hold_total",
+    "Charges of sends whose hold had ended before.",
+)
 
 
 def count(counter: Counter, *labels: str) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
 
 from core.acts import Act, ActingAdmin
 from core.admin import ReadOnlyAdmin
@@ -22,6 +24,13 @@ class TenantAdmin(ReadOnlyAdmin):
     list_filter = ("mode", "status")
     ordering = ("-created_at", "id")
     exact_search = ("id", "slug")
+    readonly_fields = ("allowances",)
+
+    @admin.display(description="allowances, caps and use")
+    def allowances(self, tenant: Tenant) -> str:
+        """Return the link to the tenant's account."""
+        where = reverse("admin:quota_quotaaccount_change", args=(tenant.pk,))
+        return format_html('<a class="underline" href="{}">Look at them</a>', where)
 
 
 def _pause(identity: Identity, answer: Mapping[str, Any]) -> str:

@@ -59,6 +59,10 @@ PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY", check=policy.check)
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
 PM_BILLING = env.choice("PM_BILLING", "off", ("off", "stripe"))
 PM_PLAN_CATALOG = env.text("PM_PLAN_CATALOG", "")  # a mistake in it stops no mail
+PM_BILLING_GRACE_DAYS = env.integer("PM_BILLING_GRACE_DAYS", 7, most=3650)
+PM_UPGRADE_URL = env.checked(
+    "PM_UPGRADE_URL", "", check=partial(env.service_url, schemes=("https", "http"))
+)
 
 # --- rate limits, a minute; 0 limits nothing -----------------------------------------
 
@@ -294,7 +298,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            "libraries": {"humanize": "django.contrib.humanize.templatetags.humanize"},
         },
     }
 ]

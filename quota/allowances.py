@@ -67,6 +67,7 @@ def refuse_if_spent(
     units: int,
     gates: Collection[Feature],
     period: Period,
+    upgrade_url: str | None,
 ) -> None:
     """Raise BillingLimit if the allowance has no room, or else if a gate is shut.
 
@@ -83,4 +84,5 @@ def refuse_if_spent(
                 used=standing.used,
                 period=period,
                 is_first=not standing.is_marked,
+                upgrade_url=upgrade_url,
             )

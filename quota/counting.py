@@ -16,6 +16,7 @@ from quota.accounts import Account
 from quota.allowances import Standing, refuse_if_spent
 from quota.caps import Caps, QuotaWarning, Reservation, cap_reached, warning_marks
 from quota.errors import DailyCapReached
+from quota.plans import upgrade_url
 from quota.statuses import Feature
 
 HOLD_FOR: Final = timedelta(seconds=600)
@@ -107,6 +108,7 @@ def take(
         units=wanted,
         gates=gates,
         period=account.period,
+        upgrade_url=upgrade_url(),
     )
     if caps is None:
         return Reservation()

@@ -8,9 +8,9 @@ from quota.statuses import Feature
 class BillingLimit(PylotaError):
     """The tenant's plan has no room for what was asked.
 
-    ``details`` holds ``feature``, ``granted``, ``used`` and ``resets_at``, which is
-    null for what does not begin anew each period. ``is_first``: nobody has been told in
-    this ``period`` yet.
+    ``details`` holds ``feature``, ``granted``, ``used``, ``resets_at``, which is null
+    for what does not begin anew each period, and ``upgrade_url``, null where there is
+    none. ``is_first``: nobody has been told in this ``period`` yet.
     """
 
     code = "billing_limit"
@@ -31,6 +31,7 @@ class BillingLimit(PylotaError):
         used: int,
         period: Period,
         is_first: bool,
+        upgrade_url: str | None,
     ) -> "BillingLimit":
         """Refuse because of one feature."""
         ends = period.end if feature == Feature.SENDS else None
@@ -41,6 +42,7 @@ class BillingLimit(PylotaError):
                 "granted": granted,
                 "used": used,
                 "resets_at": ends and ends.isoformat().replace("+00:00", "Z"),
+                "upgrade_url": upgrade_url,
             },
         )
         found.tenant_id, found.period, found.is_first = tenant_id, period, is_first

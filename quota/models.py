@@ -7,7 +7,7 @@ from django.db.models import F, Q
 
 from core.fields import ID_LENGTH, choice_check, created_at, id_check
 from mailboxes.models import Identity, Tenant, tenant_column
-from quota.statuses import BillingMode, Feature
+from quota.statuses import BillingMode, Feature, Metric
 from quota.windows import Outcome
 
 _MONTH: Final = "date_trunc('month', now(), 'UTC')"
@@ -18,7 +18,9 @@ class QuotaAccount(models.Model):
     """One row a tenant, whose lock serialises the tenant's quota work; taken last.
 
     ``topups`` holds how many were bought, by feature; ``catalog_hash`` the catalogue
-    that the tenant's allowances were last granted by.
+    that the tenant's allowances were last granted by; ``usage_rolled_at`` when its
+    usage was last written to ``usage_daily``; ``past_due_since`` when a payment should
+    have come, until it has.
     """
 
     tenant = models.OneToOneField(
@@ -30,6 +32,8 @@ class QuotaAccount(models.Model):
     catalog_hash = models.CharField(max_length=64, db_default="", blank=True)
     period_start = models.DateTimeField(db_default=models.Func(template=_MONTH))
     period_end = models.DateTimeField(db_default=models.Func(template=_NEXT_MONTH))
+    usage_rolled_at = models.DateTimeField(null=True, blank=True)
+    past_due_since = models.DateTimeField(null=True, blank=True)
     created_at = created_at()
 
     class Meta:
@@ -50,7 +54,9 @@ class QuotaAccount(models.Model):
 class Allowance(models.Model):
     """How much of a feature a tenant has, holds and has used; NULL is unlimited.
 
-    ``limit_marked_for`` is the period in which a refusal was last announced.
+    ``limit_marked_for`` is the period in which a refusal was last announced. Of what is
+    counted, ``stale`` says that ``used`` is not known to agree with the rows: from the
+    start, and once a hold has run out.
     """
 
     pk = models.CompositePrimaryKey("tenant", "feature")
@@ -59,6 +65,7 @@ class Allowance(models.Model):
     granted = models.BigIntegerField(null=True, blank=True)
     used = models.BigIntegerField(db_default=0)
     held = models.BigIntegerField(db_default=0)
+    stale = models.BooleanField(db_default=True)
     limit_marked_for = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -76,8 +83,9 @@ class Allowance(models.Model):
 
 
 class Hold(models.Model):
-    """Quota set aside for one send until its outcome is known.
+    """Quota set aside: for one send until its outcome is known, or for what is made.
 
+    ``ref`` is the id of the message, or of what is being made.
     ``identity_id``, ``day`` and ``tenant_counted`` say what the send took of the daily
     caps, so that exactly that can be given back.
     """
@@ -138,6 +146,30 @@ class Counter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} {self.bucket}"
+
+
+class UsageDay(models.Model):
+    """What a tenant used on a day in UTC; kept for 92 days."""
+
+    pk = models.CompositePrimaryKey("tenant", "day", "metric")
+    tenant = models.ForeignKey(
+        Tenant, models.PROTECT, related_name="usage", db_index=False
+    )
+    day = models.DateField()
+    metric = models.TextField(choices=Metric)
+    value = models.BigIntegerField()
+
+    class Meta:
+        db_table = "usage_daily"
+        constraints = [
+            choice_check("usage_daily", "metric", Metric),
+            models.CheckConstraint(
+                condition=Q(value__gte=0), name="usage_daily_not_negative"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.day}"
 
 
 class RecentOutcome(models.Model):

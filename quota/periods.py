@@ -24,6 +24,14 @@ class Period:
         )
         return cls(first, month_after(first))
 
+    @classmethod
+    def begun(cls, start: datetime, *, is_paid: bool) -> "Period":
+        """Return the period that begins at an instant.
+
+        One that is paid for lasts a month; any other ends with the calendar month.
+        """
+        return cls(start, month_after(start) if is_paid else cls.month_of(start).end)
+
     def at(self, now: datetime) -> "Period":
         """Return the period of an instant: this one, or a later one if it is over."""
         found = self

@@ -1,5 +1,6 @@
 """The plans of this deployment, and whether they count: what the settings say."""
 
+from datetime import timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -33,6 +34,16 @@ def catalogue_digest() -> str:
 def is_billing_on() -> bool:
     """Tell whether plans limit anybody here (PM_BILLING)."""
     return bool(settings.PM_BILLING != "off")
+
+
+def upgrade_url() -> str | None:
+    """Return where a tenant can get a bigger plan (PM_UPGRADE_URL), if anywhere."""
+    return settings.PM_UPGRADE_URL or None
+
+
+def grace() -> timedelta:
+    """Return how long a tenant keeps a plan that was not paid for."""
+    return timedelta(days=settings.PM_BILLING_GRACE_DAYS)
 
 
 def mode_in_force(stored: str) -> BillingMode:

@@ -7,7 +7,7 @@ from typing import Final
 from quota.allowances import refuse_if_spent
 from quota.caps import Caps, Counted
 from quota.counting import refuse_if_reached
-from quota.plans import catalogue_digest, is_billing_on
+from quota.plans import catalogue_digest, is_billing_on, upgrade_url
 from quota.statuses import Feature
 
 COUNTED: Final = """
@@ -62,5 +62,6 @@ def peek_at_quota(
             units=units,
             gates=gates,
             period=account.period,
+            upgrade_url=upgrade_url(),
         )
     refuse_if_reached(caps, counted.on_day_of(now), counted.days.resets_at(now))

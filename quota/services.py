@@ -14,6 +14,7 @@ from django.db import transaction
 from core.clock import database_now
 from core.database import fetch_one
 from core.errors import InvalidRequest
+from core.metrics import QUOTA_CONSUMED_WITHOUT_HOLD, QUOTA_HOLD_EXPIRED, count
 from core.sweeps import one_by_one
 from mailboxes.models import Message, Tenant
 from mailboxes.services import NewEvent, lock_mailbox
@@ -109,6 +110,7 @@ def settle(
     )
     if consume and held is None:
         log.info("quota_consumed_without_hold", message_id=ref, count=consume)
+        count(QUOTA_CONSUMED_WITHOUT_HOLD)
 
 
 def release(tenant_id: str, *, ref: str) -> None:
@@ -200,4 +202,5 @@ def _sweep_one(row: tuple[str, str, str]) -> bool:
     else:
         settle(tenant_id, ref=ref, consume=0)
     log.info("quota_hold_expired", message_id=ref)
+    count(QUOTA_HOLD_EXPIRED, hold.feature)
     return True

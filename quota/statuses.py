@@ -1,4 +1,4 @@
-"""What an allowance counts, and whether a plan limits it."""
+"""What an allowance counts, whether a plan limits it, and what is counted per day."""
 
 from django.db.models import TextChoices
 
@@ -21,3 +21,12 @@ class BillingMode(TextChoices):
     METERED = "metered"
     EXEMPT = "exempt"
     DISABLED = "disabled"
+
+
+class Metric(TextChoices):
+    """What is counted of a tenant per day in UTC (outbound tables, section 10)."""
+
+    INBOUND = "inbound"
+    OUTBOUND = "outbound"
+    SENDS = "sends"
+    STORAGE_BYTES = "storage_bytes"

@@ -24,6 +24,14 @@ settings.register_profile(
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# For a release, with --hypothesis-profile=release: histories without number.
+settings.register_profile(
+    "release",
+    settings.get_profile("pylota"),
+    derandomize=False,
+    max_examples=2000,
+    stateful_step_count=60,
+)
 settings.load_profile("pylota")
 
 

@@ -6,14 +6,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.bodies import read_json
+from core.clock import database_now
 from core.described import described
 from core.schemas import refusals
 from core.views import ApiView
 from mailboxes.callers import caller_of
 from mailboxes.selectors import tenant_in_reach
+from mailboxes.services import render_instant
 from quota.api.schemas import TEAM, BillingOut, BillingPatch, PlansOut
 from quota.billing_services import BillingChange, change_billing
 from quota.models import QuotaAccount
+from quota.periods import Period
 from quota.plans import catalogue, mode_in_force
 from quota.statuses import BillingMode
 
@@ -77,13 +80,20 @@ def _change_of(form: BillingPatch) -> BillingChange:
         mode=BillingMode(form.mode) if "mode" in given else None,
         plan_id=given.get("plan_id"),
         topups=form.topups.given() if "topups" in given else {},
+        period_start=given.get("period_start"),
+        past_due_since=given.get("past_due_since"),
+        is_paid="past_due_since" in given and form.past_due_since is None,
     )
 
 
 def _billing_json(tenant_id: str) -> dict[str, Any]:
     account = QuotaAccount.objects.get(tenant_id=tenant_id)
+    due = account.past_due_since
+    period = Period(account.period_start, account.period_end).at(database_now())
     return {
         "mode": mode_in_force(account.mode),
         "plan_id": account.plan_id,
         "topups": {"sends": 0, "inboxes": 0, **account.topups},
+        "period_start": render_instant(period.start),
+        "past_due_since": due and render_instant(due),
     }

@@ -1,11 +1,13 @@
 """The shapes of plans and of a tenant's billing, as they come and go."""
 
+from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from drf_spectacular.utils import OpenApiExample
 from pydantic import Field
 
-from core.forms import Form
+from core.forms import Form, Instant
 from core.schemas import Shape
 from quota.catalogue import BUILT_IN, PLAN_ID
 from quota.statuses import BillingMode
@@ -30,6 +32,21 @@ class BillingPatch(Form):
     ] = "metered"
     plan_id: Annotated[str, Field(pattern=PLAN_ID)] = Field(default_factory=str)
     topups: TopUpsPatch = Field(default_factory=TopUpsPatch)
+    period_start: Annotated[
+        Instant,
+        Field(
+            description="The period that is paid for begins here. Later than the one"
+            " that runs, it begins a new one with nothing used; otherwise it changes"
+            " nothing, so it can be told twice, or late."
+        ),
+    ] = Field(default_factory=partial(datetime.fromtimestamp, 0, UTC))
+    past_due_since: Annotated[
+        Instant | None,
+        Field(
+            description="Since when a payment is due: the plan is kept for the grace of"
+            " the deployment, then it is the default one. `null` once it has come."
+        ),
+    ] = None
 
 
 class TopUpsOut(Shape):
@@ -46,6 +63,8 @@ class BillingOut(Shape):
         "mode": "metered",
         "plan_id": "developer",
         "topups": {"sends": 2, "inboxes": 0},
+        "period_start": "2026-05-04T09:00:00.000Z",
+        "past_due_since": None,
     }
 
     mode: BillingMode = Field(
@@ -54,6 +73,8 @@ class BillingOut(Shape):
     )
     plan_id: str
     topups: TopUpsOut
+    period_start: datetime
+    past_due_since: datetime | None
 
 
 class FeaturesOut(Shape):

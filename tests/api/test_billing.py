@@ -6,8 +6,10 @@ import pytest
 from django.test import Client
 
 from core import objects
+from core.clock import database_now
 from mailboxes.key_services import create_key
 from mailboxes.models import Event, Identity, Message
+from mailboxes.services import render_instant
 from outbound import services
 from quota.catalogue import BUILT_IN
 from quota.models import Allowance, Counter, Hold, QuotaAccount
@@ -45,13 +47,20 @@ def test_a_platform_key_sees_and_changes_what_a_tenant_is_on(
 ) -> None:
     nothing = {"sends": 0, "inboxes": 0}
     found = platform_api.get(path)
-    assert found.json() == {"mode": "exempt", "plan_id": "free", "topups": nothing}
+    rest = {"period_start": "2000-01-01T00:00:00.000Z", "past_due_since": None}
+    assert found.json() == {
+        "mode": "exempt",
+        "plan_id": "free",
+        "topups": nothing,
+        **rest,
+    }
 
     wanted = {"mode": "metered", "plan_id": "team", "topups": {"sends": 3}}
     for _ in range(2):
         answer = platform_api.patch(path, wanted)
         assert answer.status_code == 200
-        assert answer.json() == {**wanted, "topups": {"sends": 3, "inboxes": 0}}
+        topups = {"sends": 3, "inboxes": 0}
+        assert answer.json() == {**wanted, **rest, "topups": topups}
     assert platform_api.patch(path, {"topups": {"inboxes": 1}}).json()["topups"] == {
         "sends": 3,
         "inboxes": 1,
@@ -63,6 +72,25 @@ def test_a_platform_key_sees_and_changes_what_a_tenant_is_on(
         "custom_domains": 50,
         "storage_gb": 100,
     }
+
+
+def test_a_payment_that_is_late_is_set_and_taken_back(
+    platform_api: ApiClient, path: str
+) -> None:
+    since = render_instant(database_now())
+    paid = {"plan_id": "team", "period_start": since}
+
+    assert (
+        platform_api.patch(path, {**paid, "past_due_since": since}).status_code == 200
+    )
+    assert platform_api.get(path).json() == {
+        **paid,
+        "mode": "exempt",
+        "topups": {"sends": 0, "inboxes": 0},
+        "past_due_since": since,
+    }
+    answer = platform_api.patch(path, {"past_due_since": None})
+    assert answer.json()["past_due_since"] is None
 
 
 def test_where_billing_is_off_everybody_is_disabled(
@@ -88,6 +116,11 @@ def test_where_billing_is_off_everybody_is_disabled(
         ({"topups": {"sends": 1}}, "topups"),
         ({"granted": 5}, "granted"),
         ({"plan_id": None}, "plan_id"),
+        ({"period_start": None}, "period_start"),
+        ({"period_start": "2999-01-01T00:00:00Z"}, "period_start"),
+        ({"period_start": "2026-05-04"}, "period_start"),
+        ({"past_due_since": "2999-01-01T00:00:00Z"}, "past_due_since"),
+        ({"past_due_since": 7}, "past_due_since"),
     ],
 )
 def test_a_change_that_cannot_be_is_refused_with_its_path(

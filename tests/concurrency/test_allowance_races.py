@@ -87,6 +87,7 @@ def _settle(identity: Identity, ref: str, *, waits: int) -> None:
 def test_r39_a_hold_that_expires_while_it_settles_is_closed_and_charged_once(
     metered: Identity, racers: Racers
 ) -> None:
+    """Row 12: 500 rounds of the sweep against the settle, in both orders."""
     # Given sends that have left, whose holds ran out before anybody said so
     Allowance.objects.update(granted=None)
     caps = Caps(metered.id, 10_000, 10_000)

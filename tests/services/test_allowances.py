@@ -12,6 +12,7 @@ from core.clock import database_now
 from core.errors import InvalidRequest
 from core.ids import new_id
 from mailboxes.models import AuditRow, Event, Identity, Tenant
+from mailboxes.services import render_instant
 from quota import billing_services as billing
 from quota import services as quota
 from quota.billing_services import BillingChange, change_billing
@@ -100,6 +101,7 @@ def test_the_printed_example_holds_to_the_unit(metered: Identity) -> None:
         "granted": 1000,
         "used": 990,
         "resets_at": period_end.isoformat().replace("+00:00", "Z"),
+        "upgrade_url": None,
     }
     ref = new_id("msg")
     send(metered, 4, ref=ref)
@@ -159,8 +161,9 @@ def test_without_recipients_no_plan_is_asked(metered: Identity) -> None:
 
 @pytest.mark.parametrize(("used", "refused"), [(1, False), (2, True)])
 def test_overdrawn_storage_shuts_the_gate_for_files_alone(
-    metered: Identity, used: int, refused: bool
+    metered: Identity, used: int, refused: bool, settings: Any
 ) -> None:
+    settings.PM_UPGRADE_URL = "https://example.com/plans"
     Allowance.objects.filter(feature=Feature.STORAGE_GB).update(granted=1, used=used)
     send(metered)
 
@@ -174,6 +177,7 @@ def test_overdrawn_storage_shuts_the_gate_for_files_alone(
         "granted": 1,
         "used": 2,
         "resets_at": None,
+        "upgrade_url": "https://example.com/plans",
     }
 
 
@@ -289,6 +293,10 @@ def test_a_change_is_audited_once(metered: Identity) -> None:
         "mode": "metered",
         "plan_id": "team",
         "topups": {"sends": 0, "inboxes": 0},
+        "period_start": render_instant(
+            QuotaAccount.objects.get(tenant=metered.tenant).period_start
+        ),
+        "past_due_since": None,
     }
 
 
