@@ -57,6 +57,9 @@ QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
     "quota_consumed_without_hold_total",
     "Charges of sends whose hold had ended before.",
 )
+ALERT_FIRED: Final = Counter(
+    "alert_fired", "Alerts that were opened, once each.", ["alert", "severity"]
+)
 
 
 def count(counter: Counter, *labels: str) -> None:

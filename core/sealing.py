@@ -50,6 +50,11 @@ class Sealer:
         self._by_id = {key_id(key): key for key in keys.values()}
         self._active = keys[active]
 
+    @property
+    def key_ids(self) -> list[str]:
+        """Return the names of the keys that this opens with."""
+        return list(self._by_id)
+
     def seal(self, plaintext: bytes, *, place: Place) -> str:
         """Return the envelope of a plaintext for one place."""
         nonce = secrets.token_bytes(12)

@@ -288,3 +288,22 @@ class ReceivedBody(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} {self.posted_id}"
+
+
+class Watch(models.Model):
+    """When something that goes by the clock was last seen to, and the time before.
+
+    ``beat`` is the clock itself, as its last task marked it; every other name is an
+    alert's condition, and whoever moves ``at`` looks at it.
+    """
+
+    name = models.TextField(primary_key=True)
+    at = models.DateTimeField()
+    previous_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "watches"
+        verbose_name_plural = "watches"
+
+    def __str__(self) -> str:
+        return self.name

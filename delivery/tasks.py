@@ -7,7 +7,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import Error
 
-from delivery import feedback, inbox, received, services
+from delivery import inbox, received, services
 
 
 @shared_task(name="delivery.apply_event")
@@ -21,12 +21,6 @@ def apply_event(inbox_id: str) -> None:
         )
         with suppress(Error):  # the database is away: it is due again in any case
             services.put_off_failed(inbox_id)
-
-
-@shared_task(name="delivery.check_feedback")
-def check_feedback() -> None:
-    """Alert of domains whose provider says nothing of what was sent."""
-    feedback.check_feedback()
 
 
 @shared_task(name="delivery.pull_cloudflare_events")

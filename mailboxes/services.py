@@ -19,12 +19,13 @@ from core.clock import database_now
 from core.database import execute, fetch_all, fetch_one
 from core.errors import IdentityNotFound
 from core.ids import new_id
+from mailboxes.alert_services import raise_alert as raise_alert
+from mailboxes.alert_services import resolve_alerts as resolve_alerts
 from mailboxes.models import AuditRow, Identity, Mailbox
 from mailboxes.statuses import (
     EventOwner,
     IdentityStatus,
     PauseReason,
-    Severity,
 )
 
 API_VERSION = "2026-10-01"
@@ -246,49 +247,6 @@ def audit(
         actor_key_id=actor_key_id,
         actor_user_id=actor_user_id,
         request_id=request_id or at_hand,
-    )
-
-
-def raise_alert(
-    name: str,
-    *,
-    subject: str = "",
-    severity: Severity = Severity.TICKET,
-    details: Mapping[str, Any] | None = None,
-) -> None:
-    """Open an alert, or renew the open one of the same name and subject.
-
-    Joins the caller's transaction.
-    """
-    execute(
-        "INSERT INTO alerts (id, name, subject, severity, details)"
-        " VALUES (%(id)s, %(name)s, %(subject)s, %(severity)s, %(details)s)"
-        " ON CONFLICT (name, subject) WHERE resolved_at IS NULL"
-        " DO UPDATE SET last_at = clock_timestamp(), details = EXCLUDED.details",
-        {
-            "id": new_id("alr"),
-            "name": name,
-            "subject": subject,
-            "severity": str(severity),
-            "details": Jsonb(dict(details or {})),
-        },
-    )
-
-
-def resolve_alerts(
-    *names: str, subject: str = "", quiet_since: datetime | None = None
-) -> None:
-    """Close the open alerts of these names and this subject, if there are any.
-
-    With an instant, only those that nothing has renewed since. Joins the caller's
-    transaction.
-    """
-    execute(
-        "UPDATE alerts SET resolved_at = clock_timestamp()"
-        " WHERE name = ANY(%(names)s) AND subject = %(subject)s"
-        " AND resolved_at IS NULL"
-        " AND (%(since)s::timestamptz IS NULL OR last_at <= %(since)s)",
-        {"names": list(names), "subject": subject, "since": quiet_since},
     )
 
 

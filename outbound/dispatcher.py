@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from core.database import session_parameters
 from outbound import bell, dispatch
+from webhooks import outbox
 
 LOOK_SECONDS: Final = 1.0
 """How long a dispatcher waits for the bell before it looks by itself."""
@@ -56,7 +57,7 @@ class _Persistent(threading.Thread):
 
 
 class Dispatcher(_Persistent):
-    """Rings what is due: when the bell is heard, and once a second in any case.
+    """Numbers events and rings what is due: at the bell, and once a second in any case.
 
     ``at_end`` runs in its thread, within a second of the process beginning to end: a
     signal handler may take no lock.
@@ -68,15 +69,26 @@ class Dispatcher(_Persistent):
         self._session: psycopg.Connection[Any] | None = None
 
     def turn(self) -> None:
-        """Ring all that is due, then wait for the bell or for a second."""
+        """Number a batch of events and ring all that is due, then wait, unless full."""
+        is_full = self._number_events()
         dispatch.dispatch_due()
-        self._wait()
+        if not is_full:
+            self._wait()
 
     def close(self) -> None:
         """Stop listening."""
         self._hang_up()
         if self._at_end is not None:
             self._at_end()
+
+    def _number_events(self) -> bool:
+        """Tell whether more events may be waiting; what fails here keeps no mail."""
+        try:
+            return outbox.number_events().is_full
+        except Exception as error:
+            log.warning("outbox_failed", exc_info=error)
+            close_old_connections()
+            return False
 
     def _hang_up(self) -> None:
         session, self._session = self._session, None
@@ -100,12 +112,21 @@ class Dispatcher(_Persistent):
 class Alarm(_Persistent):
     """Runs one alarm every ``PM_ALARM_SECONDS``, whatever else stands still.
 
-    Each has a thread: a publish that hangs must not keep claims from being freed.
+    Each has a thread: a publish that hangs must not keep claims from being freed. The
+    first turn may wait for ``after`` seconds.
     """
 
-    def __init__(self, name: str, alarm: Callable[[], object]) -> None:
+    def __init__(
+        self, name: str, alarm: Callable[[], object], *, after: float = 0.0
+    ) -> None:
         super().__init__(name)
         self._alarm = alarm
+        self._after = after
+
+    def run(self) -> None:
+        """Turn until stopped, once the first wait is over."""
+        self.stopping.wait(self._after)
+        super().run()
 
     def turn(self) -> None:
         """Run it, then wait."""

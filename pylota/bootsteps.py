@@ -17,9 +17,13 @@ from django.conf import settings
 from outbound import alarms, dispatch, slots
 from outbound.dispatcher import Alarm, Dispatcher
 from pylota.checks import refuse_wrong_session
+from pylota.watch.evaluate import keep_watch
 
 HUB_TICK_SECONDS: Final = 0.5
 """An idle event loop sleeps up to 10 s and sees SIGTERM late; this wakes it up."""
+
+WATCH_AFTER_SECONDS: Final = 60.0
+"""When a new worker looks at the conditions first; beat's task does at once."""
 
 READY_FD: Final = "PM_READY_FD"
 """Names the pipe on which whoever started this process hears that it takes tasks."""
@@ -52,6 +56,8 @@ class Dispatching(bootsteps.StartStopStep):
             Dispatcher(at_end=_grant_no_slot),
             Alarm("claim_alarm", alarms.sweep_claims),
             Alarm("dispatch_alarm", dispatch.dispatch_due),
+            # beat has begun by then, if it was started together with this worker
+            Alarm("watch", keep_watch, after=WATCH_AFTER_SECONDS),
         )
         for thread in self._threads:
             thread.start()

@@ -100,6 +100,7 @@ app.conf.update(
     beat_schedule={
         "dispatch alarm": every("outbound.dispatch_due", settings.PM_ALARM_SECONDS),
         "claim alarm": every("outbound.sweep_claims", settings.PM_ALARM_SECONDS),
+        "outbox alarm": every("webhooks.number_events", 5),
         "event pull": every(
             "delivery.pull_cloudflare_events", settings.PM_ALARM_SECONDS
         ),
@@ -109,8 +110,9 @@ app.conf.update(
         "answers purge": every("mailboxes.purge_answers", HOUR),
         "bodies purge": every("delivery.purge_bodies", HOUR),
         "events purge": every("delivery.purge_events", HOUR),
+        "feed purge": every("webhooks.purge_events", HOUR),
         "address retirement": every("mailboxes.retire_addresses", 60),
-        "feedback check": every("delivery.check_feedback", 600),
+        "watch": every("pylota.keep_watch", settings.PM_ALARM_SECONDS),
         "identity deletion": every("mailboxes.finish_deletions", 60),
     },
 )

@@ -387,6 +387,7 @@ SPECTACULAR_SETTINGS = {
         {"name": "identities", "description": "Who sends, and from which addresses."},
         {"name": "suppressions", "description": "Who must not be mailed."},
         {"name": "lists", "description": "A tenant's own allow and block lists."},
+        {"name": "events", "description": "What happened, in order."},
         {"name": "keys", "description": "API keys: made, turned, revoked."},
         {"name": "tenants", "description": "Customers, and what each may do."},
         {"name": "billing", "description": "Plans, and what a tenant is on."},

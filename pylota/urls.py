@@ -36,6 +36,7 @@ from pylota.reference import reference
 from quota.api.billing import BillingView, PlansView
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
+from webhooks.api.events import EventsView
 
 IDENTITY: Final = "identities/<str:identity_id>"
 MESSAGE: Final = f"{IDENTITY}/messages/<str:message_id>"
@@ -85,6 +86,7 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
         "message-attachment",
     ),
     ("audit-events", AuditEventsView, "audit-events"),
+    ("events", EventsView, "events"),
     ("platform/keys/<str:purpose>/rotate", RotateSigningKeyView, "signing-key-rotate"),
 )
 """Every route of ``/v1`` that takes a key: its path, its view and its name."""

@@ -1,7 +1,13 @@
 """The rows of mailboxes, by what they are for."""
 
 from mailboxes.models.mail import Attachment, Contact, Label, Message, Thread
-from mailboxes.models.records import Alert, AuditRow, Event, IdempotencyRecord
+from mailboxes.models.records import (
+    Alert,
+    AuditRow,
+    Event,
+    IdempotencyRecord,
+    told_message,
+)
 from mailboxes.models.tenancy import (
     Address,
     AddressTombstone,
@@ -31,4 +37,5 @@ __all__ = [
     "Tenant",
     "Thread",
     "tenant_column",
+    "told_message",
 ]

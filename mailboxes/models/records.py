@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import F, Func, Q, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, Now
 
 from core.fields import ID_LENGTH, choice_check, created_at, id_check
 from mailboxes.models.tenancy import Identity, Tenant
 from mailboxes.statuses import EventOwner, Severity
 
 
+def told_message() -> Coalesce:
+    """Return the id of the message that an event tells of, wherever its data has it."""
+    return Coalesce(
+        KT("payload__data__message_id"),
+        KT("payload__data__message__id"),
+        KT("payload__data__source_message_id"),
+    )
+
+
+def _in_feed(*fields: str, name: str) -> models.Index:
+    """Return an index that a row is not in before it has a place in the feed."""
+    return models.Index(fields=fields, condition=Q(position__isnull=False), name=name)
+
+
 class Event(models.Model):
-    """The outbox: what clients are told, written with the change it tells of."""
+    """The outbox: what clients are told, written with the change it tells of.
+
+    ``arrival`` rises with the inserts, so that of one owner's events, whose inserts
+    wait for each other, it rises with the commits. ``position`` is the place in the
+    feed: given once the row is committed, by one writer at a time.
+    """
 
     id = models.CharField(max_length=ID_LENGTH, primary_key=True)
     tenant = models.ForeignKey(
-        Tenant, models.PROTECT, null=True, blank=True, related_name="+"
+        Tenant,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
     )
     identity = models.ForeignKey(
-        Identity, models.PROTECT, null=True, blank=True, related_name="+"
+        Identity,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+    )
+    arrival = models.BigIntegerField(
+        db_default=Func(Value("events_arrival_seq"), function="nextval"),
+        editable=False,
     )
     owner_kind = models.TextField(choices=EventOwner)
     owner_id = models.TextField()
@@ -41,10 +75,20 @@ class Event(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["occurred_at"],
+                fields=["arrival"],
                 condition=Q(dispatched_at__isnull=True),
-                name="events_undispatched",
-            )
+                name="events_unnumbered",
+            ),
+            _in_feed("tenant", "position", name="events_of_tenant"),
+            _in_feed("tenant", "type", "position", name="events_of_tenant_by_type"),
+            _in_feed("identity", "position", name="events_of_identity"),
+            _in_feed("type", "position", name="events_by_type"),
+            models.Index(
+                told_message(),
+                F("position"),
+                condition=Q(position__isnull=False),
+                name="events_of_message",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -54,6 +54,7 @@ ACCESS: Final[Mapping[tuple[str, str], Rule]] = {
     ("tenant-billing", "GET"): _needs(Scope.TENANTS_MANAGE),
     ("tenant-billing", "PATCH"): _needs(Scope.TENANTS_MANAGE),
     ("audit-events", "GET"): _needs(Scope.AUDIT_READ),
+    ("events", "GET"): _needs(Scope.WEBHOOKS_READ),
     ("keys", "POST"): _needs(Scope.KEYS_MANAGE),
     ("keys", "GET"): _needs(Scope.KEYS_MANAGE),
     ("key", "GET"): _needs(Scope.KEYS_MANAGE),

@@ -11,6 +11,7 @@ from core.database import AWAY
 from core.patience import Impatient, TooSlow
 from pylota.doctor import database, surroundings, work
 from pylota.doctor.findings import Finding, Found, fail, unknown
+from pylota.watch.conditions import CONDITIONS
 
 SECONDS: Final = 12.0
 """How long one look may take: longer than any of its own time-outs."""
@@ -54,11 +55,7 @@ PARTS: Final = (
     Part("Cloudflare", surroundings.cloudflare),
     Part("uncertain sends", work.uncertain),
     Part("queue", work.queue),
-    Part("claims", work.claims),
-    Part("alarms", work.alarms),
-    Part("orphaned events", work.orphans),
-    Part("breakers", work.breakers),
-    Part("feedback", work.feedback),
+    *(Part(one.title, partial(work.condition, one)) for one in CONDITIONS),
     Part("alerts", work.alerts),
 )
 

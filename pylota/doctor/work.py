@@ -1,37 +1,21 @@
 """What is under way: sends in doubt, what waits too long, what needs a person."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final, LiteralString
-
-from django.conf import settings
 
 from core.clock import database_now
 from core.database import fetch_one
-from delivery.feedback import silent_domains
 from mailboxes.models import Alert
 from mailboxes.statuses import Severity
-from outbound.dispatch import QUEUES
-from outbound.models import Breaker
 from pylota.doctor.findings import Found, age_of, fail, number_of, ok
-
-# Once as many are rung as may be, the others are due and wait: the queue is long.
-_NOT_RUNG: Final[LiteralString] = """
-SELECT count(*), min({due}) FROM {table}
- WHERE {due} <= %(before)s
-   AND (rung_at IS NOT NULL OR %(ahead)s > (
-     SELECT count(*) FROM {table} WHERE rung_at IS NOT NULL AND {due} IS NOT NULL))
-"""
-_NOT_SWEPT: Final[LiteralString] = (
-    "SELECT count(*), min(expires_at) FROM holds WHERE expires_at <= %(before)s"
-)
+from pylota.watch.conditions import Condition
+from pylota.watch.evaluate import Sign, signs
 
 LATE: Final = timedelta(minutes=1)
 """How long what could leave may wait; a dispatcher looks each second."""
 
 MOST_NAMED: Final = 5
-
-MANY_ORPHANS: Final = 10
-"""More than so many in an hour are no coincidence (security, section 10)."""
 
 
 def uncertain() -> Found:
@@ -65,72 +49,21 @@ def queue() -> Found:
     return ok("nothing waits that could leave")
 
 
-def claims() -> Found:
-    """Look for claims that the claim alarm should have ended."""
-    count, oldest = _counted(
-        "SELECT count(*), min(claimed_at) FROM outbound_state"
-        " WHERE claimed_at <= %(before)s",
-        timedelta(seconds=settings.PM_CLAIM_SECONDS) + _slack(),
-    )
-    if count:
-        return fail(
-            f"{number_of(count, 'claim')} ran out, the oldest made {oldest} ago",
-            then="start a worker: the claim alarm runs in each",
-        )
-    return ok("none has run out")
+def condition(asked: Condition) -> Found:
+    """Ask whether a condition that raises an alert is true now."""
+    now = database_now()
+    found = signs(asked, now=now)
+    if found:
+        return fail(_words(asked, found, now=now), then=asked.then)
+    return ok(asked.well)
 
 
-def alarms() -> Found:
-    """Look for rows that are due and that nobody took: no dispatcher or beat runs."""
-    counted = [
-        *((q.table, *_counted(q.sql(_NOT_RUNG), _slack())) for q in QUEUES),
-        ("holds", *_counted(_NOT_SWEPT, _slack())),
-    ]
-    if overdue := [f"{n} of {table} for {age}" for table, n, age in counted if n]:
-        return fail(
-            f"due and not taken: {', '.join(overdue)}", then="start a worker and beat"
-        )
-    return ok("nothing is overdue")
-
-
-def orphans() -> Found:
-    """Count the events of providers that belong to no message of ours."""
-    row = fetch_one(
-        "SELECT count(*), count(*) FILTER (WHERE occurred_at > %(since)s)"
-        " FROM provider_events WHERE state = 'orphaned'",
-        {"since": database_now() - timedelta(hours=1)},
-    )
-    assert row is not None  # noqa: S101  a count gives a row
-    kept, new = row
-    if new > MANY_ORPHANS:
-        return fail(
-            f"{number_of(new, 'event')} of the last hour found no message",
-            then="look at them in the admin: does another system send by the same "
-            "account, or was the database restored",
-        )
-    return ok(f"{kept} kept, {new} of the last hour")
-
-
-def breakers() -> Found:
-    """Look for ways out on which calls ended in doubt, one after the other."""
-    opened = Breaker.objects.filter(openings__gt=0).order_by("provider", "scope")
-    if names := [f"{way.provider}:{way.scope}" for way in opened[:MOST_NAMED]]:
-        return fail(
-            f"{opened.count()} open, mail waits behind {', '.join(names)}",
-            then="see with the relay or provider why its answers are lost; it is tried "
-            "again by itself",
-        )
-    return ok("none is open")
-
-
-def feedback() -> Found:
-    """Look for domains whose provider never said anything of what was sent."""
-    if silent := [domain.name for domain in silent_domains()]:
-        return fail(
-            f"no event ever came for {', '.join(silent[:MOST_NAMED])}",
-            then="let the provider send the events of this domain here",
-        )
-    return ok("providers say what becomes of mail")
+def _words(asked: Condition, found: Sequence[Sign], *, now: datetime) -> str:
+    told = dict(found[0].details)
+    if "oldest" in told:
+        told["oldest"] = age_of(now - datetime.fromisoformat(told["oldest"]))
+    named = [sign.details.get("domain", sign.subject) for sign in found[:MOST_NAMED]]
+    return asked.words.format(n=len(found), named=", ".join(named), **told)
 
 
 def alerts() -> Found:
@@ -148,15 +81,10 @@ def alerts() -> Found:
     return ok(f"none of severity page, {tickets}")
 
 
-def _slack() -> timedelta:
-    """Return how long the alarms may take to see what is due."""
-    return max(LATE, timedelta(seconds=4 * settings.PM_ALARM_SECONDS))
-
-
 def _counted(sql: LiteralString, age: timedelta = timedelta()) -> tuple[int, str]:
     """Return how many rows there are that are older than an age, and the oldest's."""
     now = database_now()
-    row = fetch_one(sql, {"before": now - age, "ahead": settings.PM_RING_AHEAD})
+    row = fetch_one(sql, {"before": now - age})
     assert row is not None  # noqa: S101  a count gives a row
     count, oldest = row
     return count, age_of(now - oldest) if count else ""

@@ -29,12 +29,14 @@ from outbound.transports.base import UncertainReason, Unknown
 from pylota.doctor import database, examination, surroundings, work
 from pylota.doctor.examination import PARTS, examine
 from pylota.doctor.findings import Found, Health, number_of
+from pylota.watch.conditions import CONDITIONS
 from tests.factories import AddressFactory, DomainFactory, QueuedMessageFactory
 from tests.services.test_feedback import sends
 from tests.support.processes import free_port
 from tests.support.scripted import ScriptedTransport
 from tests.support.scripted import work as work_on
 from tests.support.tcp_proxy import TcpProxy
+from webhooks import outbox
 
 pytestmark = pytest.mark.django_db
 Ill = Callable[[], object]
@@ -46,6 +48,12 @@ def later(**age: float) -> None:
 
 def by_name(*names: str) -> tuple[examination.Part, ...]:
     return tuple(part for part in PARTS if part.name in names)
+
+
+def asked(title: str) -> Callable[[], Found]:
+    """Return the look of a condition's line."""
+    (one,) = by_name(title)
+    return one.look
 
 
 def assert_red(found: Found, *words: str) -> None:
@@ -62,6 +70,7 @@ def assert_red(found: Found, *words: str) -> None:
 def one_in_doubt() -> None:
     transport = ScriptedTransport([Unknown(UncertainReason.TIMEOUT, "silence")])
     work_on(QueuedMessageFactory.create().public_id, transport)
+    outbox.number_all()
     later(minutes=38, seconds=30)
 
 
@@ -147,13 +156,13 @@ def a_page() -> None:
         (work.queue, one_left_lying, ["1 message could have left", "1 min"]),
         (work.queue, one_rung_for_nothing, ["1 message", "15 min"]),
         (work.queue, one_past_its_back_off, ["1 message", "1 min"]),
-        (work.claims, one_claimed_and_forgotten, ["1 claim ran out", "6 min"]),
-        (work.alarms, one_left_lying, ["1 of outbound_state for 1 min"]),
-        (work.alarms, an_event_left_lying, ["1 of provider_events for 1 min"]),
-        (work.alarms, a_hold_left_lying, ["1 of holds for 2 min"]),
-        (work.orphans, eleven_orphans, ["11 events of the last hour"]),
-        (work.breakers, an_open_breaker, ["1 open", "ses:account"]),
-        (work.feedback, silence, ["no event ever came for mail"]),
+        (asked("claims"), one_claimed_and_forgotten, ["not ended: 1", "6 min ago"]),
+        (asked("due rows"), one_left_lying, ["1 of outbound_state", "for 1 min"]),
+        (asked("due rows"), an_event_left_lying, ["1 of provider_events", "1 min"]),
+        (asked("holds"), a_hold_left_lying, ["not given back: 1", "2 min ago"]),
+        (asked("orphaned events"), eleven_orphans, ["11 events of the last hour"]),
+        (asked("breakers"), an_open_breaker, ["1 open", "ses:account"]),
+        (asked("feedback"), silence, ["no event ever came for mail"]),
         (work.alerts, a_page, ["1 alert of severity page: provider_quota; 1 ticket"]),
     ],
 )
@@ -169,6 +178,12 @@ def test_what_waits_for_somebody_fails_and_says_so(
     make_ill()
 
     assert_red(look(), *words)
+
+
+def test_the_doctor_has_a_line_for_each_condition_that_raises_an_alert() -> None:
+    titles = [condition.title for condition in CONDITIONS]
+
+    assert [part.name for part in PARTS if part.name in titles] == titles
 
 
 def one_being_sent() -> None:
@@ -208,12 +223,12 @@ def an_old_page() -> None:
 @pytest.mark.parametrize(
     ("look", "go_on"),
     [
-        (work.claims, one_being_sent),
+        (asked("claims"), one_being_sent),
         (work.queue, one_being_sent),
         (work.queue, one_in_back_off),
-        (work.alarms, one_in_back_off),
-        (work.alarms, a_long_queue),
-        (work.orphans, ten_orphans_and_old_ones),
+        (asked("due rows"), one_in_back_off),
+        (asked("due rows"), a_long_queue),
+        (asked("orphaned events"), ten_orphans_and_old_ones),
         (work.alerts, an_old_page),
     ],
 )

@@ -6,16 +6,18 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from core import clock
 from core.clock import database_now
 from core.ids import new_id
 from delivery import feedback, inbox
 from delivery.events import DeliveryEvent
-from delivery.feedback import check_feedback, silent_domains
 from delivery.statuses import DeliveryKind, EventSource
 from domains.models import Domain
 from domains.statuses import DomainState, Transport
 from mailboxes.models import Address, Alert, Message, Thread
 from mailboxes.statuses import Direction, MessageKind, MessageStatus, Provider
+from pylota.watch.conditions import CONDITIONS
+from pylota.watch.evaluate import look, signs
 from tests.factories import AddressFactory, ThreadFactory
 
 pytestmark = pytest.mark.django_db
@@ -83,8 +85,18 @@ def hears(
     inbox.store([told], due_at=[database_now()])
 
 
+(FEEDBACK,) = (one for one in CONDITIONS if one.name == feedback.ALERT)
+
+
 def names() -> list[str]:
-    return [domain.name for domain in silent_domains()]
+    return [sign.details["domain"] for sign in signs(FEEDBACK, now=database_now())]
+
+
+def check_feedback() -> int:
+    """Look when it is time again; return how many domains are silent."""
+    clock.offset += FEEDBACK.every
+    assert look(FEEDBACK)
+    return len(names())
 
 
 def open_alerts() -> list[Alert]:
@@ -98,7 +110,7 @@ def test_the_two_hundredth_message_of_a_day_without_any_event_is_told_of(
     assert check_feedback() == 0
     assert open_alerts() == []
 
-    sends(ses, 1, hours_ago=23.9)
+    sends(ses, 1, hours_ago=23)
     assert [check_feedback() for _ in range(3)] == [1, 1, 1]
 
     (alert,) = open_alerts()
@@ -118,12 +130,25 @@ def test_one_event_of_whatever_kind_ends_it_and_keeps_it_away(ses: Address) -> N
     check_feedback()
 
     hears(ses)
-    assert check_feedback() == 0
+    assert [check_feedback() for _ in range(2)] == [0, 0]
 
     assert open_alerts() == []
     sends(ses, 5)
     assert check_feedback() == 0
     assert Alert.objects.count() == 1
+
+
+@pytest.mark.usefixtures("_three_will_do")
+def test_it_stays_open_until_something_is_heard_whatever_is_sent_since(
+    ses: Address,
+) -> None:
+    sends(ses, 3)
+    check_feedback()
+
+    clock.offset += timedelta(days=3)
+
+    assert [check_feedback() for _ in range(3)] == [1, 1, 1]
+    assert len(open_alerts()) == 1
 
 
 @pytest.mark.parametrize("transport", [Transport.SES, Transport.CLOUDFLARE])
@@ -188,15 +213,14 @@ def test_a_domain_that_no_provider_serves_any_more_is_not_waited_for(
 
     Domain.objects.filter(id=ses.domain_id).update(**change)
 
-    assert check_feedback() == 0
+    assert [check_feedback() for _ in range(2)] == [0, 0]
     assert open_alerts() == []
 
 
 @pytest.mark.usefixtures("_three_will_do")
-def test_a_run_takes_as_many_statements_for_much_mail_as_for_little(
-    ses: Address, monkeypatch: pytest.MonkeyPatch
+def test_a_run_takes_as_many_statements_for_many_domains_as_for_one(
+    ses: Address,
 ) -> None:
-    monkeypatch.setattr(feedback, "BATCH", 2)
     addresses = [
         ses,
         *(moved(AddressFactory.create(), Transport.SES) for _ in range(3)),
@@ -204,16 +228,20 @@ def test_a_run_takes_as_many_statements_for_much_mail_as_for_little(
     for address in addresses:
         sends(address, 3)
 
-    with CaptureQueriesContext(connection) as first:
-        assert check_feedback() == 2
+    clock.offset += FEEDBACK.every
+    with CaptureQueriesContext(connection) as fired:
+        assert look(FEEDBACK)
+    assert len(open_alerts()) == 4
     for address in addresses:
         hears(address, event_id=f"ses:{address.id}")
-    with CaptureQueriesContext(connection) as second:
-        assert check_feedback() == 0
+    check_feedback()
+    clock.offset += FEEDBACK.every
+    with CaptureQueriesContext(connection) as ended:
+        assert look(FEEDBACK)
 
-    # the clock, two lists, and one for each that is raised or closed
-    assert len(first) == len(second) == 5
     assert open_alerts() == []
+    # the clock, the turn, the question, what is raised or over; and a savepoint here
+    assert (len(fired), len(ended)) == (6, 6)
 
 
 @pytest.mark.usefixtures("_three_will_do")
@@ -226,8 +254,8 @@ def test_the_history_of_events_is_asked_through_its_index(ses: Address) -> None:
         for way in ("seqscan", "hashjoin", "mergejoin"):  # of so few, all can be read
             cursor.execute(f"SET LOCAL enable_{way} = off")
         cursor.execute(
-            "EXPLAIN " + feedback._SILENT,
-            {"sent": 3, "since": database_now(), "batch": 100},
+            "EXPLAIN " + feedback.SILENT,
+            {**feedback.bounds(database_now()), "batch": 100},
         )
         plan = "\n".join(line for (line,) in cursor.fetchall())
 

@@ -1,0 +1,1 @@
+"""The HTTP of webhooks: parse, call a service, render."""
