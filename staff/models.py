@@ -46,6 +46,7 @@ class Settlement(models.Model):
 
     class Meta:
         db_table = "staff_settlements"
+        verbose_name_plural = "uncertain sends"  # the menu's words: that list is first
         default_permissions = ("view",)
         permissions = [(duty.value, duty.label) for duty in Duty]
         constraints = [

@@ -48,7 +48,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
             "in_doubt": sum(hour.in_doubt for hour in went.hours),
             "waits": sum(hour.waits for hour in went.hours),
         },
-        "queue": reverse("admin:staff_settlement_queue"),
+        "queue": reverse("admin:staff_settlement_changelist"),
         "lists": {name: _place(*asked) for name, asked in _LISTS.items()},
         "may_resolve": may_resolve(request),
     }

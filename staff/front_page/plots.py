@@ -14,7 +14,7 @@ FULL_BAR: float = 0.1
 def sends_plot(hours: Sequence[Hour]) -> SafeString:
     """Return the sends of each hour, those that went wrong below the others."""
     series = (
-        _series("bounced or failed", hours, lambda hour: hour.did_not),
+        _series("failed", hours, lambda hour: hour.did_not),
         _series("in doubt", hours, lambda hour: hour.in_doubt),
         _series("went out", hours, lambda hour: hour.went_out),
     )

@@ -75,6 +75,17 @@ class Doubt:
     recipients: int
     heard: int
     orphans: int
+    age_in_seconds: float
+
+    @property
+    def age(self) -> str:
+        """Return for how long it has been in doubt, in its two largest units."""
+        minutes = int(self.age_in_seconds // 60)
+        for size, large, small in ((1440, "d", "h"), (60, "h", "min")):
+            if minutes >= size:
+                rest = minutes % size // (60 if large == "d" else 1)
+                return f"{minutes // size} {large} {rest} {small}"
+        return f"{minutes} min"
 
     @property
     def reached(self) -> str:
@@ -126,7 +137,8 @@ _ORPHANS: Final[LiteralString] = """
 _COLUMNS: Final[LiteralString] = f"""
 m.pk, m.id, d.since, t.slug, coalesce(m.from_address, ''), coalesce(m.subject, ''),
 coalesce(a.provider, ''), coalesce(a.phase, ''), d.first, d.in_doubt,
-(SELECT count(*) FROM deliveries WHERE message_pk = m.pk), {_HEARD}, {_ORPHANS}
+(SELECT count(*) FROM deliveries WHERE message_pk = m.pk), {_HEARD}, {_ORPHANS},
+greatest(0, extract(epoch FROM %(now)s::timestamptz - d.since)::float8)
 """  # noqa: S608  constants only
 _CLAUSES: Final[Mapping[str, LiteralString]] = {
     "tenant": "t.slug = %(tenant)s",
@@ -148,7 +160,9 @@ _HINTS: Final[Mapping[str, LiteralString]] = {
 }
 
 
-def doubts(asked: Asked, *, limit: int, offset: int = 0) -> tuple[list[Doubt], int]:
+def doubts(
+    asked: Asked, *, limit: int, offset: int = 0, now: datetime
+) -> tuple[list[Doubt], int]:
     """Return a page of the sends in doubt, and how many there are in all."""
     where, parameters = _where(asked)
     rows = fetch_all(
@@ -156,7 +170,8 @@ def doubts(asked: Asked, *, limit: int, offset: int = 0) -> tuple[list[Doubt], i
         " ORDER BY d.since, m.pk LIMIT %(limit)s OFFSET %(offset)s",
         {**parameters, "limit": limit, "offset": offset},
     )
-    return _described([row[0] for row in rows]), rows[0][1] if rows else 0
+    keys = [row[0] for row in rows]
+    return _described(keys, now=now), rows[0][1] if rows else 0
 
 
 def keys_of(asked: Asked, *, most: int) -> tuple[list[int], bool]:
@@ -187,11 +202,11 @@ def choices() -> dict[str, list[Choice]]:
 _GROUPED: Final = ("tenant", "domain", "transport", "phase")
 
 
-def _described(keys: Sequence[int]) -> list[Doubt]:
+def _described(keys: Sequence[int], *, now: datetime) -> list[Doubt]:
     rows = fetch_all(
         f"SELECT {_COLUMNS} {_IN_DOUBT}"
         " WHERE d.message_pk = ANY (%(keys)s) ORDER BY d.since, m.pk",
-        {"keys": list(keys)},
+        {"keys": list(keys), "now": now},
     )
     return [Doubt(*row) for row in rows]
 

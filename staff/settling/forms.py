@@ -47,8 +47,8 @@ class Narrowing(forms.Form):
         choices=[("", "Any"), *Hint.choices],
         widget=_select(),
     )
-    since = _instant("In doubt since (UTC), from")
-    until = _instant("to")
+    since = _instant("In doubt from (UTC)")
+    until = _instant("In doubt until (UTC)")
 
     def __init__(self, data: Mapping[str, Any], choices: Choices) -> None:
         """Offer what there is, with its numbers, and what is asked for already."""

@@ -52,7 +52,7 @@ class SettlementPages:
         asked = form.asked()
         page = _page_number(request)
         seen_at = database_now()
-        found, total = _found(asked, page)
+        found, total = _found(asked, page, now=seen_at)
         context = {
             "title": "Uncertain sends",
             "form": form,
@@ -61,7 +61,6 @@ class SettlementPages:
             "found": found,
             "total": total,
             "in_all": sum(one.number for one in offered.get("tenant", ())),
-            "now": seen_at,
             "seen_at": seen_at.isoformat(),
             "may_resolve": may_resolve(request),
             "pages": _pages(request, page, total),
@@ -96,6 +95,23 @@ class SettlementPages:
             messages.error(request, "Tick the sends that the answer is for first.")
             return HttpResponseRedirect(_queue(asked))
         return HttpResponseRedirect(_place(made.id))
+
+    def past_view(self, request: HttpRequest) -> HttpResponse:
+        """List the settlements that were started, the latest first."""
+        if not request.user.has_perm(LOOK):
+            raise PermissionDenied
+        page = _page_number(request)
+        rows = Settlement.objects.exclude(state=SettlementState.PREVIEW)
+        first = PAGE * (page - 1)
+        context = {
+            "title": "Past settlements",
+            "settlements": rows.select_related("user").order_by("-created_at", "-id")[
+                first : first + PAGE
+            ],
+            "pages": _pages(request, page, rows.count()),
+            "queue": _queue(None),
+        }
+        return self._render(request, "staff/settling/past.html", context)
 
     def settlement_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a settlement: what it would do, how far it is, or what it did."""
@@ -152,9 +168,8 @@ class SettlementPages:
         if request.headers.get("HX-Request") != "true":
             return HttpResponseRedirect(_place(settlement.id))
         settlement.refresh_from_db()
-        return render(
-            request, "staff/settling/progress.html", _progress(request, settlement)
-        )
+        context = {**_progress(request, settlement), "is_fragment": True}
+        return render(request, "staff/settling/progress.html", context)
 
     def _render(
         self,
@@ -188,10 +203,10 @@ def _progress(request: HttpRequest, settlement: Settlement) -> dict[str, Any]:
     }
 
 
-def _found(asked: Asked | None, page: int) -> tuple[list[Doubt], int]:
+def _found(asked: Asked | None, page: int, *, now: datetime) -> tuple[list[Doubt], int]:
     if asked is None:
         return [], 0
-    return doubts(asked, limit=PAGE, offset=PAGE * (page - 1))
+    return doubts(asked, limit=PAGE, offset=PAGE * (page - 1), now=now)
 
 
 def _settled(settlement: Settlement) -> list[int]:
@@ -221,7 +236,7 @@ def _place(settlement_id: str) -> str:
 
 def _queue(asked: Asked | None) -> str:
     query = urlencode(asked.kept()) if asked is not None else ""
-    return reverse("admin:staff_settlement_queue") + (f"?{query}" if query else "")
+    return reverse("admin:staff_settlement_changelist") + (f"?{query}" if query else "")
 
 
 def _instant(text: str) -> datetime:

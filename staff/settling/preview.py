@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, LiteralString
 
 from core.database import fetch_all, fetch_one
@@ -14,13 +14,9 @@ SHOWN: Final = 12
 """Domains that are named; the others are one line."""
 
 LONGEST: Final = 60
-"""Minutes that are shown one by one; of more, hours are."""
+"""Minutes that are shown one by one; of more, hours are, then days."""
 
-_STEPS: Final = (
-    ("%Y-%m-%d %H:%M", timedelta(minutes=1)),
-    ("%Y-%m-%d %H:00", timedelta(hours=1)),
-    ("%Y-%m-%d", timedelta(days=1)),
-)
+_FORMS: Final = ("%Y-%m-%d %H:%M", "%Y-%m-%d %H:00", "%Y-%m-%d")
 _DOUBTS: Final[LiteralString] = """
 SELECT {domain}, date_trunc('minute', d.since), m.tenant_id, count(*),
        sum(d.in_doubt), sum(d.free)
@@ -95,15 +91,16 @@ def _largest(counted: Iterable[tuple[str, int]]) -> list[Part]:
 
 
 def _times(counted: Sequence[tuple[datetime, int]]) -> list[Part]:
-    """Return the sends by minute; by hour, or by day, where that are too many."""
-    if not counted:
-        return []
-    span = max(at for at, _ in counted) - min(at for at, _ in counted)
-    form = next((f for f, step in _STEPS if span / step < LONGEST), "%Y-%m")
-    of_each: Counter[str] = Counter()
-    for at, number in counted:
-        of_each[at.strftime(form)] += number
-    return [Part(*item) for item in sorted(of_each.items())]
+    """Return the sends by minute; by hour, or by day, where those are too many."""
+    parts: list[Part] = []
+    for form in _FORMS:
+        of_each: Counter[str] = Counter()
+        for at, number in counted:
+            of_each[at.strftime(form)] += number
+        parts = [Part(*item) for item in sorted(of_each.items())]
+        if len(parts) <= LONGEST:
+            break
+    return parts
 
 
 def _endpoints(tenants: Sequence[str], event: str) -> int:

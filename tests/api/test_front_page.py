@@ -91,7 +91,7 @@ def test_what_waits_is_counted_with_its_age_and_linked_to_its_list(
     assert "Needs you" in said
     assert "4 uncertain sends oldest 38 minutes" in said
     assert f"{domain.name} 3" in said
-    assert f'href="/admin/staff/settlement/queue/?domain={domain.name}"' in page
+    assert f'href="/admin/staff/settlement/?domain={domain.name}"' in page
     assert "Settle them" in said
     assert f"1 domain failing {domain.name} dkim_missing since" in said
     assert f'href="/admin/domains/domain/{domain.id}/change/"' in page

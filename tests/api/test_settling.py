@@ -28,7 +28,7 @@ from tests.support.staff import browser
 
 pytestmark = pytest.mark.django_db
 
-QUEUE = "/admin/staff/settlement/queue/"
+QUEUE = "/admin/staff/settlement/"
 
 
 def shown(client: Client, **asked: str) -> set[str]:
@@ -175,6 +175,8 @@ def test_what_events_and_others_settled_meanwhile_is_counted_and_left_alone(
     assert "1 settled, 1 settled by events meanwhile, 2 changed: look" in said
     assert settlement.overtaken == [told_of.key]
     assert settlement.changed == [resolved.key, doubted_anew.key]
+    past = words(client.get(reverse("admin:staff_settlement_past")))
+    assert "were not sent 1 of 4 settled, 1 by events, 2 changed" in past
     page = client.get(page_of(settlement)).content.decode()
     for message in (told_of, resolved, doubted_anew, plain):
         assert f"/admin/mailboxes/message/{message.key}/change/" in page
