@@ -50,9 +50,12 @@ class Asked:
     until: datetime | None = None
 
     def kept(self) -> dict[str, str]:
-        """Return what is asked for, as text: to store, and to ask the same again."""
+        """Return what is asked for, as text: to store, and to ask the same again.
+
+        Instants are in UTC and without a zone, as a browser's box for them takes them.
+        """
         return {
-            name: value.isoformat() if isinstance(value, datetime) else str(value)
+            name: f"{value:%Y-%m-%dT%H:%M:%S}" if isinstance(value, datetime) else value
             for name, value in asdict(self).items()
             if value
         }

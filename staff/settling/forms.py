@@ -18,7 +18,7 @@ def _select() -> forms.Select:
 
 
 def _instant(label: str) -> forms.CharField:
-    box = forms.TextInput(attrs={"type": "datetime-local", **_INPUT})
+    box = forms.TextInput(attrs={"type": "datetime-local", "step": "1", **_INPUT})
     return forms.CharField(label=label, required=False, widget=box)
 
 

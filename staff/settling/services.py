@@ -5,7 +5,7 @@ and counts: a crash loses nothing, and of two who go on at once each send is one
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import structlog
@@ -29,6 +29,9 @@ MOST: Final = 5_000
 
 BATCH: Final = 20
 """Sends that one request settles: a few hundred milliseconds."""
+
+KEPT: Final = timedelta(days=1)
+"""How long a preview waits for its answer."""
 
 Outcome = Literal["sent", "not_sent"]
 End = Literal["settled", "overtaken", "changed"]
@@ -59,8 +62,19 @@ def prepare_ticked(
 def _remember(
     keys: Sequence[int], asked: dict[str, str], *, user_id: int, until: datetime
 ) -> Settlement:
+    _forget_left_previews()
     return Settlement.objects.create(
         id=new_id("stl"), user_id=user_id, keys=sorted(keys), filter=asked, until=until
+    )
+
+
+def _forget_left_previews() -> None:
+    """Delete a few of the previews that nobody answered in a day."""
+    execute(
+        "DELETE FROM staff_settlements WHERE id IN (SELECT id FROM staff_settlements"
+        " WHERE state = 'preview' AND created_at < %(before)s"
+        " ORDER BY created_at LIMIT 10)",
+        {"before": database_now() - KEPT},
     )
 
 

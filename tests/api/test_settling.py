@@ -357,7 +357,7 @@ def test_the_list_is_narrowed_and_searched_by_whole_values(identity: Identity) -
     assert found(evidence="orphan") == {other.key}
     assert found(evidence="others") == {heard.key}
     assert found(evidence="none") == {own.key, lost.key}
-    assert found(until=hour_ago) == {own.key}
+    assert found(until=hour_ago) == found(until=f"{hour_ago}:00") == {own.key}
     assert found(since=hour_ago) == {lost.key, heard.key, other.key}
     assert found(q=own.public_id.lower()) == {own.key}
     assert found(q=" c@example.org ") == {other.key}
@@ -441,6 +441,24 @@ def test_each_send_of_a_settlement_costs_the_same_few_statements(
 
     each = (counts[1] - counts[0]) / 10
     assert each <= 32
+
+
+def test_a_preview_that_nobody_answers_is_forgotten_after_a_day(
+    identity: Identity,
+) -> None:
+    doubts(identity, 1)
+    client = browser("support")
+    left, answered = prepared(client), prepared(client)
+    client.post(step(answered, "start"), {"outcome": "sent", "reason": "seen"})
+    Settlement.objects.update(created_at=database_now() - timedelta(days=2))
+
+    fresh = prepared(client)
+
+    assert client.get(page_of(left)).status_code == 404
+    assert set(Settlement.objects.values_list("id", flat=True)) == {
+        answered.id,
+        fresh.id,
+    }
 
 
 def test_more_than_one_settlement_takes_say_so(
