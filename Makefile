@@ -1,8 +1,8 @@
 # The verbs of this project; a bare `make` lists them. All of them need python3 >= 3.11
-# with venv, make and the package index, and nothing else; test-brokers and lock say
-# what they need beside that.
+# with venv, make and the package index, and nothing else; test-brokers, test-browser and
+# lock say what they need beside that.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test unit test-brokers bench check fmt docs lock
+.PHONY: help setup demo up test unit test-brokers test-browser bench check fmt docs lock
 
 BIN := .venv/bin
 PYTHON_RUN := $(BIN)/python
@@ -32,7 +32,7 @@ up: setup ## web, worker and beat in the foreground, until Ctrl-C
 	@exec $(PYTHON_RUN) manage.py up
 
 test: setup ## the whole suite (TESTS=tests/api for a part of it)
-	@$(WITH_DATABASE) $(PYTEST) -m "not brokers" $(TESTS)
+	@$(WITH_DATABASE) $(PYTEST) -m "not brokers and not browser" $(TESTS)
 
 unit: setup ## the pure tests: no database, no process, about half a minute
 	@pytest -q tests/unit
@@ -41,6 +41,9 @@ test-brokers: export PM_TEST_AMQP_URL ?= amqp://guest:guest@127.0.0.1:5672//
 test-brokers: export PM_TEST_REDIS_URL ?= redis://127.0.0.1:6379/9
 test-brokers: setup ## the tests that need RabbitMQ and Redis (PM_TEST_AMQP_URL, PM_TEST_REDIS_URL)
 	@$(WITH_DATABASE) pytest -q -m brokers tests
+
+test-browser: setup ## the staff's ways in a real Chromium (on the PATH, or PM_TEST_CHROMIUM)
+	@$(WITH_DATABASE) pytest -q -m browser tests/browser
 
 bench: setup ## how long the hook of SES takes, on this machine
 	$(PYTHON_RUN) -m bench.hooks

@@ -12,4 +12,9 @@ def address_hash(address: str) -> str:
 
 def pseudonym(address: str) -> str:
     """Return what stands for an address in a log line, e.g. ``ph_0f3a…``."""
-    return f"ph_{address_hash(address)[:16]}"
+    return pseudonym_of(address_hash(address))
+
+
+def pseudonym_of(digest: str) -> str:
+    """Return what stands for the address that has this hash."""
+    return f"ph_{digest[:16]}"

@@ -9,7 +9,8 @@ import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
+from typing import Final, Protocol
 
 import httpcore
 import httpx
@@ -18,8 +19,22 @@ from core.deadline import Deadline
 from core.http_answer import Answer
 from core.network import connect
 
+
+class Connect(Protocol):
+    """What opens the connection: it decides which hosts may be reached."""
+
+    def __call__(self, host: str, port: int, *, seconds: float) -> socket.socket:
+        """Return a connected socket; raises OSError, or HostRefused to call nobody."""
+
+
+TO_OPERATORS_HOST: Final[Connect] = partial(connect, allow_private=True)
+"""For hosts that the operator names: the guard is for those that tenants name."""
+
 LONGEST_ANSWER = 1_048_576
 """Octets of an answer's body; who says more has not answered."""
+
+UNHEARD: Final = frozenset({b"location", b"set-cookie"})
+"""Headers that ``httpx`` reads, and may break on, though nothing comes of them here."""
 
 
 class NoAnswer(Exception):
@@ -34,26 +49,35 @@ def ask(
     content: bytes = b"",
     deadline: Deadline,
     longest: int = LONGEST_ANSWER,
+    is_cut: bool = False,
+    connect: Connect = TO_OPERATORS_HOST,
 ) -> Answer:
-    """Make one request and return its answer, of a bounded body; raises NoAnswer."""
+    """Make one request and return its answer, of a bounded body; raises NoAnswer.
+
+    A longer body is no answer either, unless ``is_cut`` leaves the rest of it unread.
+    The name of the URL stays what TLS verifies and ``Host`` says, whatever address
+    ``connect`` has chosen; what that raises beside OSError comes through.
+    """
     with ExitStack() as stack:
-        transport = _OneRequest(_Backend(deadline, stack))
+        transport = _OneRequest(_Backend(deadline, stack, connect))
         client = stack.enter_context(
             httpx.Client(transport=transport, trust_env=False, follow_redirects=False)
         )
         try:
             with client.stream(method, url, headers=headers, content=content) as answer:
-                body = _read(answer, longest)
+                body = _read(answer, longest, is_cut=is_cut)
                 return Answer(answer.status_code, body, dict(answer.headers))
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
 
 
-def _read(answer: httpx.Response, longest: int) -> bytes:
+def _read(answer: httpx.Response, longest: int, *, is_cut: bool) -> bytes:
     body = bytearray()
     for chunk in answer.iter_raw():
         body += chunk
         if len(body) > longest:
+            if is_cut:
+                return bytes(body[:longest])
             raise NoAnswer("an answer without end")
     return bytes(body)
 
@@ -87,9 +111,8 @@ class _OneRequest(httpx.BaseTransport):
             )
         )
         assert isinstance(answer.stream, Iterable)  # noqa: S101  no event loop here
-        return httpx.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer.stream)
-        )
+        heard = [(name, v) for name, v in answer.headers if name.lower() not in UNHEARD]
+        return httpx.Response(answer.status, headers=heard, stream=_Body(answer.stream))
 
 
 class _Body(httpx.SyncByteStream):
@@ -103,8 +126,8 @@ class _Body(httpx.SyncByteStream):
 class _Backend(httpcore.NetworkBackend):
     """Connects within the deadline; ``stack`` closes what it has opened."""
 
-    def __init__(self, deadline: Deadline, stack: ExitStack) -> None:
-        self._deadline, self._stack = deadline, stack
+    def __init__(self, deadline: Deadline, stack: ExitStack, connect: Connect) -> None:
+        self._deadline, self._stack, self._connect = deadline, stack, connect
 
     def connect_tcp(
         self,
@@ -114,11 +137,8 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        # the operator named this host: the guard is for those that tenants name
         try:
-            sock = connect(
-                host, port, seconds=self._deadline.left(), allow_private=True
-            )
+            sock = self._connect(host, port, seconds=self._deadline.left())
             self._stack.callback(sock.close)
             self._stack.enter_context(self._deadline.kept_on(sock))
         except OSError as error:

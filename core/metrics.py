@@ -7,7 +7,7 @@ the commit of what it counts.
 from typing import Final
 
 from django.db import transaction
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 DELIVERY_UNKNOWN_TYPE: Final = Counter(
     "delivery_unknown_type_total",
@@ -60,9 +60,35 @@ QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
 ALERT_FIRED: Final = Counter(
     "alert_fired", "Alerts that were opened, once each.", ["alert", "severity"]
 )
+WEBHOOK_ATTEMPTS: Final = Counter(
+    "webhook_attempts_total",
+    "Attempts to hand an event to an endpoint, by their end.",
+    ["result"],
+)
+WEBHOOK_DEAD: Final = Counter(
+    "webhook_dead_total", "Events that an endpoint is not told of again.", ["class"]
+)
+WEBHOOK_DISABLED: Final = Counter(
+    "webhook_disabled_total", "Endpoints that were switched off by us.", ["reason"]
+)
+WEBHOOK_SSRF_BLOCKED: Final = Counter(
+    "webhook_ssrf_blocked_total", "Attempts that the guard of hosts has refused."
+)
+WEBHOOK_DELIVERY_LATENCY: Final = Histogram(
+    "webhook_delivery_latency_ms",
+    "From an event to its receiver's 2xx, in milliseconds.",
+    ["class", "first_attempt"],
+    buckets=(100, 500, 1e3, 5e3, 15e3, 6e4, 3e5, 18e5, 36e5, 864e5, 2592e5),
+)
 
 
 def count(counter: Counter, *labels: str) -> None:
     """Raise a counter by one when the transaction commits, or now outside of one."""
     counted = counter.labels(*labels) if labels else counter
     transaction.on_commit(counted.inc)
+
+
+def observe(histogram: Histogram, value: float, *labels: str) -> None:
+    """Add a value to a histogram when the transaction commits, or now outside."""
+    observed = histogram.labels(*labels)
+    transaction.on_commit(lambda: observed.observe(value))

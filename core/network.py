@@ -90,6 +90,12 @@ def is_blocked(address: IPv4Address | IPv6Address) -> bool:
     return any(address in network for network in BLOCKED_V6)
 
 
+def is_private(target: SocketAddress) -> bool:
+    """Say whether an address that was looked up lies in a closed range."""
+    _, (address, *_rest) = target
+    return is_blocked(ip_address(str(address).partition("%")[0]))
+
+
 def look_up(host: str, port: int, *, seconds: float) -> Sequence[SocketAddress]:
     """Return the addresses of a host, in the resolver's order; raise LookupFailed.
 
@@ -136,9 +142,8 @@ def checked_addresses(
     found = look_up(host, port, seconds=seconds)
     if not found:
         raise LookupFailed("the name has no address")
-    for _, (address, *_rest) in found:
-        if not allow_private and is_blocked(ip_address(str(address))):
-            raise HostRefused("the name leads to an address that is not public")
+    if not allow_private and any(is_private(target) for target in found):
+        raise HostRefused("the name leads to an address that is not public")
     return found
 
 

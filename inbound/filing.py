@@ -10,10 +10,12 @@ from typing import Any, Final
 from core.addresses import domain_of
 from core.database import execute, fetch_one
 from core.ids import new_id
+from core.text import cut_utf8
 from inbound.arrival import Destination
 from inbound.insert import insert_letter, person
 from inbound.judging import Judged, flags_of, judge
 from inbound.letter import Letter
+from inbound.selectors import webhook_text_bytes
 from inbound.twins import CONFLICT, twins_of
 from mailboxes.models import Attachment, Message, Thread
 from mailboxes.recipients import Party, participants
@@ -51,7 +53,7 @@ def file_letter(
     _count_contact(letter, destination, thread, now=now)
     _show_in_thread(letter, destination, judged, thread, now=now)
     publish(
-        [_event(message)],
+        [_event(message, text_bytes=webhook_text_bytes(destination.tenant_id))],
         tenant_id=destination.tenant_id,
         identity_id=destination.identity_id,
         now=now,
@@ -152,15 +154,17 @@ def _count_contact(
     )
 
 
-def _event(message: Message) -> NewEvent:
+def _event(message: Message, *, text_bytes: int) -> NewEvent:
+    text = (message.extracted_text or "").encode()
+    is_cut = len(text) > text_bytes or "body_truncated" in message.flags
     return NewEvent(
         "message.received",
         {
             "message": message_summary(message),
             "thread_id": message.thread.public_id,
             "trust": trust_of(message),
-            "extracted_text": message.extracted_text,
-            "extracted_text_truncated": "body_truncated" in message.flags,
+            "extracted_text": cut_utf8(text, text_bytes).decode() or None,
+            "extracted_text_truncated": is_cut,
             "attachments": [_attachment(row) for row in message.attachments.all()],
         },
     )

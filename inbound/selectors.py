@@ -4,12 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
+
 from core import clock
 from core.database import fetch_one
 from core.hashing import address_hash
 from domains.statuses import DomainKind, Inbound
 from inbound.arrival import Destination, OwnAddress, base_of
-from mailboxes.models import Address, Message, Thread
+from mailboxes.models import Address, Message, Tenant, Thread
+from mailboxes.policy import effective_policy
 from mailboxes.statuses import AddressStatus, IdentityStatus, TenantStatus
 from mailboxes.thread_tokens import split_subaddress
 from suppressions.filters import list_entries
@@ -141,3 +144,10 @@ def takes_part(thread: Thread, address: str | None) -> bool:
     if any(party["address"] == address for party in thread.participants):
         return True
     return Message.objects.filter(thread=thread, from_address=address).exists()
+
+
+def webhook_text_bytes(tenant_id: str) -> int:
+    """Return how much of a message's text an event may hold, in bytes of UTF-8."""
+    own = Tenant.objects.values_list("policy", flat=True).get(id=tenant_id)
+    policy = effective_policy(settings.PM_DEFAULT_POLICY, own)
+    return int(policy["webhook_text_bytes"])

@@ -9,7 +9,10 @@ from mailboxes.statuses import KeyLevel, TenantMode
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An API key that was recognised, and how far it reaches."""
+    """An API key that was recognised, and how far it reaches.
+
+    A person in the admin has no key: its ``key_id`` is empty.
+    """
 
     key_id: str
     name: str

@@ -73,7 +73,7 @@ def mint_key(wish: KeyWish, *, caller: Caller) -> NewKey:
         tenant=tenant,
         identity=identity,
         expires_at=wish.expires_at,
-        created_by_key_id=caller.key_id,
+        created_by_key_id=caller.key_id or None,
     )
     _audit("key.create", made.key, caller, level=str(level), permissions=permissions)
     return made
@@ -171,5 +171,5 @@ def _audit(action: str, key: ApiKey, caller: Caller, **details: object) -> None:
         target_type="key",
         target_id=key.id,
         details=details,
-        actor_key_id=caller.key_id,
+        actor_key_id=caller.key_id or None,
     )

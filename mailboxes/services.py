@@ -154,13 +154,29 @@ def publish_of_tenant(event: NewEvent, *, tenant_id: str, now: datetime) -> None
     _store([_Numbered(event, place, row[0] - 1)], now=now)
 
 
+def publish_of_platform(event: NewEvent, *, owner_id: str, now: datetime) -> None:
+    """Store an event of the deployment as a whole: no tenant's, and no ``sequence``.
+
+    Joins the caller's transaction, which has the row of ``owner_id`` locked: the events
+    that came from it are counted.
+    """
+    row = fetch_one(
+        "SELECT coalesce(max(seq), 0) + 1 FROM events"
+        " WHERE owner_kind = 'platform' AND owner_id = %(owner)s",
+        {"owner": owner_id},
+    )
+    assert row is not None  # noqa: S101  an aggregate gives a row
+    place = _Place(EventOwner.PLATFORM, owner_id, None, None)
+    _store([_Numbered(event, place, row[0])], now=now)
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Whose sequence an event counts in, and whom it tells of."""
 
     owner: EventOwner
     owner_id: str
-    tenant_id: str
+    tenant_id: str | None
     identity_id: str | None
 
 
@@ -235,8 +251,8 @@ def audit(
     """
     at_hand = structlog.contextvars.get_contextvars().get("request_id")
     if (who := person()) is not None:
-        actor_user_id = actor_user_id or who.user_id
-        details = {**(details or {}), **({"reason": who.reason} if who.reason else {})}
+        actor_key_id, actor_user_id = None, actor_user_id or who.user_id
+        details = {**(details or {}), **({"note": who.reason} if who.reason else {})}
     AuditRow.objects.create(
         id=new_id("aud"),
         tenant_id=tenant_id,

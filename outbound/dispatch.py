@@ -19,6 +19,9 @@ from core.database import execute, fetch_all, fetch_one
 BATCH: Final = 100
 """Rows taken by one transaction: new ones, and as many that are rung again."""
 
+SHARE: Final = 50
+"""Rows rung and unclaimed of one owner, in a queue whose rows have owners."""
+
 GIVE_BACK_SECONDS: Final = 5.0
 """When a row is due again whose ring failed, or that no slot was free for."""
 
@@ -31,7 +34,8 @@ class BrokerAway(Exception):
 class DueQueue:
     """A table with a due column, and the task that a due row is handed to.
 
-    ``public_id`` is the SQL of the id that the task is given.
+    ``public_id`` is the SQL of the id that the task is given. With an ``owner`` at most
+    ``SHARE`` rows of each are rung and unclaimed, whoever's backlog is how long.
     """
 
     queue: str
@@ -40,11 +44,16 @@ class DueQueue:
     key: LiteralString
     due: LiteralString
     public_id: LiteralString
+    owner: LiteralString | None = None
 
     def sql(self, statement: LiteralString) -> LiteralString:
         """Return the statement with this queue's names filled in."""
         return statement.format(
-            table=self.table, key=self.key, due=self.due, public_id=self.public_id
+            table=self.table,
+            key=self.key,
+            due=self.due,
+            public_id=self.public_id,
+            owner=self.owner or self.key,
         )
 
 
@@ -72,7 +81,16 @@ COPIES: Final = DueQueue(
     due="due_at",
     public_id="due_row.id",
 )
-QUEUES: Final = (MESSAGES, PROVIDER_EVENTS, COPIES)
+WEBHOOKS: Final = DueQueue(
+    queue="webhooks",
+    task="webhooks.deliver_event",
+    table="webhook_dispatches",
+    key="id",
+    due="due_at",
+    public_id="due_row.id::text",
+    owner="endpoint_id",
+)
+QUEUES: Final = (MESSAGES, PROVIDER_EVENTS, COPIES, WEBHOOKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +116,56 @@ class Closing:
 _ALONE: Final[LiteralString] = (
     "SELECT pg_try_advisory_xact_lock(hashtext('dispatch'), hashtext(%(queue)s))"
 )
-_TAKE: Final[LiteralString] = """
-WITH asked AS MATERIALIZED (SELECT clock_timestamp() + %(clock_offset)s AS now),
-again AS (
-    SELECT {key} FROM {table}
-    WHERE rung_at IS NOT NULL AND {due} <= (SELECT now FROM asked)
-    ORDER BY {due} LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-),
-fresh AS (
+_FRESH: Final[LiteralString] = """
     SELECT {key} FROM {table}
     WHERE rung_at IS NULL AND {due} <= (SELECT now FROM asked)
     ORDER BY {due} LIMIT least(%(limit)s, greatest(0, %(ahead)s - (
         SELECT count(*) FROM {table} WHERE rung_at IS NOT NULL AND {due} IS NOT NULL
     ))) FOR UPDATE SKIP LOCKED
-)
-UPDATE {table} AS due_row
-SET {due} = (SELECT now FROM asked) + %(redispatch)s, rung_at = (SELECT now FROM asked)
-WHERE {key} = ANY (ARRAY(SELECT {key} FROM again UNION ALL SELECT {key} FROM fresh))
-RETURNING {public_id}, rung_at
 """
+# Owners are found by leaps through an index, and each gets what is left of its share:
+# the cost follows the number of owners, not the length of a backlog.
+_FRESH_BY_OWNER: Final[LiteralString] = """
+    SELECT picked.{key} FROM owners CROSS JOIN LATERAL (
+        SELECT {key} FROM {table}
+        WHERE {owner} = owners.id AND rung_at IS NULL
+          AND {due} <= (SELECT now FROM asked)
+        ORDER BY {due} LIMIT greatest(0, %(share)s - (
+            SELECT count(*) FROM {table} WHERE {owner} = owners.id
+               AND rung_at IS NOT NULL AND {due} IS NOT NULL
+        )) FOR UPDATE SKIP LOCKED
+    ) AS picked WHERE owners.id IS NOT NULL LIMIT %(limit)s
+"""
+_OWNERS: Final[LiteralString] = """
+owners AS (
+    SELECT min({owner}) AS id FROM {table} WHERE rung_at IS NULL AND {due} IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min({owner}) FROM {table}
+             WHERE rung_at IS NULL AND {due} IS NOT NULL AND {owner} > owners.id)
+      FROM owners WHERE owners.id IS NOT NULL
+),
+"""
+_TAKE: Final[LiteralString] = """
+WITH RECURSIVE asked AS MATERIALIZED (
+    SELECT clock_timestamp() + %(clock_offset)s AS now
+),
+{owners}
+again AS (
+    SELECT {{key}} FROM {{table}}
+    WHERE rung_at IS NOT NULL AND {{due}} <= (SELECT now FROM asked)
+    ORDER BY {{due}} LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+),
+fresh AS ({fresh})
+UPDATE {{table}} AS due_row
+SET {{due}} = (SELECT now FROM asked) + %(redispatch)s,
+    rung_at = (SELECT now FROM asked)
+WHERE {{key}} = ANY (ARRAY(
+    SELECT {{key}} FROM again UNION ALL SELECT {{key}} FROM fresh
+))
+RETURNING {{public_id}}, rung_at
+"""
+_TAKE_ANY: Final = _TAKE.format(owners="", fresh=_FRESH)
+_TAKE_IN_SHARES: Final = _TAKE.format(owners=_OWNERS, fresh=_FRESH_BY_OWNER)
 _PUT_BACK: Final[LiteralString] = """
 UPDATE {table} AS due_row
 SET {due} = clock_timestamp() + %(clock_offset)s + %(delay)s, rung_at = NULL
@@ -135,17 +184,19 @@ def take_due(queue: DueQueue, *, limit: int = BATCH) -> Batch:
     """Take rows that are due, and make them due again after ``PM_REDISPATCH_SECONDS``.
 
     At most ``limit`` rows are rung for the first time, never more than keeps
-    ``PM_RING_AHEAD`` rows rung and unclaimed, and at most ``limit`` are rung again.
+    ``PM_RING_AHEAD`` rows rung and unclaimed (or ``SHARE`` of one owner), and at most
+    ``limit`` are rung again.
     Nothing is taken while another dispatcher takes.
     """
     granted = fetch_one(_ALONE, {"queue": queue.queue})
     if granted is None or not granted[0]:
         return Batch()
     rows = fetch_all(
-        queue.sql(_TAKE),
+        queue.sql(_TAKE_IN_SHARES if queue.owner else _TAKE_ANY),
         {
             "clock_offset": clock.offset,
             "limit": limit,
+            "share": SHARE,
             "ahead": settings.PM_RING_AHEAD,
             "redispatch": timedelta(seconds=settings.PM_REDISPATCH_SECONDS),
         },

@@ -13,11 +13,13 @@ from celery import bootsteps
 from celery.beat import Scheduler, Service
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
+from django.db import connection
 
 from outbound import alarms, dispatch, slots
 from outbound.dispatcher import Alarm, Dispatcher
 from pylota.checks import refuse_wrong_session
 from pylota.watch.evaluate import keep_watch
+from webhooks.deliver import stop_waiting
 
 HUB_TICK_SECONDS: Final = 0.5
 """An idle event loop sleeps up to 10 s and sees SIGTERM late; this wakes it up."""
@@ -52,6 +54,8 @@ class Dispatching(bootsteps.StartStopStep):
         """Start them; over ``memory://`` what was rung before is due again first."""
         if settings.CELERY_BROKER_URL.startswith("memory:"):
             dispatch.reset_rung()
+        if settings.LOCAL:
+            log.warning("private_hosts_allowed", detail="pm_env_local")
         self._threads = (
             Dispatcher(at_end=_grant_no_slot),
             Alarm("claim_alarm", alarms.sweep_claims),
@@ -117,6 +121,8 @@ class EarlySignals(bootsteps.StartStopStep):
 def _grant_no_slot() -> None:
     """Send away whoever waits for a slot: a claim would come too late."""
     slots.process_slots().close()
+    stop_waiting()
+    connection.close()
 
 
 def _nothing() -> None:

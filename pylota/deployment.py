@@ -123,6 +123,7 @@ class Deployment:
         self._place.take()
         if settings.LOCAL:
             self._say("local environment: for development, with secrets of its own")
+            self._say("webhooks and relays may lead to this machine and its network")
         self.port = self._free_port()
         self._place.tell(self.url)
         self._tell_of_the_database()

@@ -13,6 +13,7 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 from core.sealing import sealer_of
 from domains.relay import parse_relay_url
@@ -160,6 +161,11 @@ PM_SES_SNS_TOPIC_ARN = env.checked(
     "PM_SES_SNS_TOPIC_ARN", "", check=partial(env.topic_arn, region=PM_SES_REGION)
 )
 PM_SNS_CERT_DIR = env.checked("PM_SNS_CERT_DIR", "", check=env.readable_folder)
+
+# --- webhooks ------------------------------------------------------------------------
+
+PM_WEBHOOK_PARALLEL = env.integer("PM_WEBHOOK_PARALLEL", 8, least=1)
+USER_AGENT = f"PylotaMail/{VERSION}"
 
 # --- processes -----------------------------------------------------------------------
 
@@ -312,6 +318,12 @@ UNFOLD = {
     "SHOW_HISTORY": False,
     "DASHBOARD_CALLBACK": "staff.front_page.page.dashboard",
     "LOGIN": {"form": "staff.login.LoginForm"},
+    "SIDEBAR": {"navigation": "staff.navigation.navigation"},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Second factor", "link": reverse_lazy("second-factor")},
+        ]
+    },
     "STYLES": [lambda request: static("staff/staff.css")],
     "SITE_FAVICONS": [
         {

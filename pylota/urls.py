@@ -34,6 +34,7 @@ from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
 from quota.api.billing import BillingView, PlansView
+from staff.second_factor import second_factor
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
 from webhooks.api.events import EventsView
@@ -105,6 +106,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("hooks/ses", SesHookView.as_view(), name="ses-hook"),  # SNS signs
     path("v1/", include(v1)),
+    path(
+        "admin/second-factor/",
+        admin.site.admin_view(second_factor),
+        name="second-factor",
+    ),
     path("admin/", admin.site.urls),
     path("", include("pylota.front")),
     path("local/", include("pylota.catcher.views")),  # 404 but in the local environment

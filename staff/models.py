@@ -46,7 +46,6 @@ class Settlement(models.Model):
 
     class Meta:
         db_table = "staff_settlements"
-        verbose_name_plural = "uncertain sends"  # the menu's words: that list is first
         default_permissions = ("view",)
         permissions = [(duty.value, duty.label) for duty in Duty]
         constraints = [

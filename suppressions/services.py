@@ -15,7 +15,7 @@ from core import metrics
 from core.addresses import hint
 from core.database import fetch_all
 from core.errors import InvalidRequest, SuppressionNotFound
-from core.hashing import address_hash, pseudonym
+from core.hashing import address_hash, pseudonym_of
 from mailboxes.services import NewEvent, audit, publish_of_tenant
 from suppressions.models import Suppression
 from suppressions.statuses import SuppressionReason
@@ -96,7 +96,7 @@ def suppress_by_hand(
         )
     for event in events:
         publish_of_tenant(event, tenant_id=tenant_id, now=now)
-        _audit("suppression.create", wanted.address, row, actor_key_id)
+        _audit("suppression.create", row, actor_key_id)
     return row, bool(events)
 
 
@@ -109,7 +109,19 @@ def lift(
     Raises SuppressionNotFound; and InvalidRequest for a complaint, unless the caller
     says that it means it.
     """
-    row = _rows_of(address, tenant_id).select_for_update(no_key=True).first()
+    _lift(_rows_of(address, tenant_id), confirms_complaint, actor_key_id)
+
+
+@transaction.atomic(durable=True)
+def lift_row(row_id: int, *, confirms_complaint: bool) -> None:
+    """Lift a suppression whose address nobody knows but by its hash; as ``lift``."""
+    _lift(Suppression.objects.filter(pk=row_id), confirms_complaint, None)
+
+
+def _lift(
+    rows: QuerySet[Suppression], confirms_complaint: bool, actor_key_id: str | None
+) -> None:
+    row = rows.select_for_update(no_key=True).first()
     if row is None:
         raise SuppressionNotFound("This address is not suppressed.")
     if row.reason == SuppressionReason.COMPLAINT and not confirms_complaint:
@@ -118,7 +130,7 @@ def lift(
             "Somebody complained about mail to this address: say true to lift it.",
         )
     row.delete()
-    _audit("suppression.delete", address, row, actor_key_id)
+    _audit("suppression.delete", row, actor_key_id)
 
 
 def _rows_of(address: str, tenant_id: str) -> QuerySet[Suppression]:
@@ -127,12 +139,12 @@ def _rows_of(address: str, tenant_id: str) -> QuerySet[Suppression]:
     )
 
 
-def _audit(action: str, address: str, row: Suppression, actor_key_id: str) -> None:
+def _audit(action: str, row: Suppression, actor_key_id: str | None) -> None:
     audit(
         action,
         tenant_id=row.tenant_id,
         target_type="suppression",
-        target_id=pseudonym(address),
+        target_id=pseudonym_of(row.address_hash),
         details={"reason": row.reason},
         actor_key_id=actor_key_id,
     )

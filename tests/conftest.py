@@ -12,10 +12,12 @@ from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
 
 from core import clock, points
+from mailboxes import services
 from mailboxes.models import Address, Identity
 from outbound import bell
 from tests.factories import AddressFactory
 from tests.support.emptying import empty_tables
+from tests.support.published import checked
 
 # Examples are not timed: a loaded machine is no fault. CI runs the same ones each time.
 settings.register_profile(
@@ -71,6 +73,14 @@ def _quick_to_empty() -> Iterator[None]:
     """Let a test that commits leave an empty database without rebuilding it."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(TransactionTestCase, "_fixture_teardown", empty_tables)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _events_as_published() -> Iterator[None]:
+    """Let no test store an event that is not what its type's schema says."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(services, "_store", checked(services._store))
         yield
 
 

@@ -100,6 +100,7 @@ CODES: dict[tuple[str, str], str] = {
     ("key", "DELETE"): f"invalid_request {KEY}",
     ("key-rotate", "POST"): f"{ONCE} {KEY}",
     ("audit-events", "GET"): LIST,
+    ("events", "GET"): LIST,
     ("signing-key-rotate", "POST"): "invalid_request invalid_idempotency_key"
     " idempotency_conflict request_in_progress route_not_found",
 }

@@ -123,7 +123,12 @@ class WebhookDispatch(models.Model):
                 name="webhook_dispatches_due",
             ),
             models.Index(
-                fields=["rung_at"],
+                fields=["endpoint", "due_at"],
+                condition=Q(rung_at__isnull=True, due_at__isnull=False),
+                name="webhook_dispatches_not_rung",
+            ),
+            models.Index(
+                fields=["endpoint"],
                 condition=Q(rung_at__isnull=False, due_at__isnull=False),
                 name="webhook_dispatches_rung",
             ),
@@ -170,6 +175,11 @@ class WebhookAttempt(models.Model):
             models.Index(
                 fields=["endpoint", "event_id", "created_at"],
                 name="webhook_attempts_by_event",
+            ),
+            models.Index(
+                fields=["created_at"],
+                condition=Q(error="ssrf_blocked"),
+                name="webhook_attempts_blocked",
             ),
         ]
 

@@ -1,8 +1,9 @@
-"""Celery entry points of what is told to clients."""
+"""Celery entry points of events out; they take ids, never objects."""
 
 from celery import shared_task
 
 from webhooks import outbox, retention
+from webhooks.deliver import deliver
 
 
 @shared_task(name="webhooks.number_events")
@@ -15,3 +16,9 @@ def number_events() -> None:
 def purge_events() -> None:
     """Forget events that have been kept for as long as their tenant's policy says."""
     retention.purge_events()
+
+
+@shared_task(name="webhooks.deliver_event")
+def deliver_event(dispatch_id: str) -> None:
+    """Hand one event to one endpoint, if it is due."""
+    deliver(dispatch_id)

@@ -12,6 +12,7 @@ from core.described import KEPT
 from core.schemas import Error, example_of
 from pylota.api.answer_headers import headers_of
 from pylota.api.path_parts import PATH_PARTS
+from pylota.api.webhooks import with_events
 
 KEY: Final = "Idempotency-Key"
 EXTENDED: Final = "kwargs"
@@ -47,6 +48,11 @@ WITH_BODY = {
 
 class Generator(SchemaGenerator):
     """Finds what each call keeps of itself for its description."""
+
+    def get_schema(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the description of the routes, and of what endpoints are told."""
+        made: Any = super()  # untyped
+        return with_events(made.get_schema(*args, **kwargs))
 
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         """Return the view of a call, described as ``core.described`` kept it."""

@@ -3,6 +3,7 @@
 import time
 from typing import Final
 
+from core.clock import database_now
 from core.database import fetch_one
 from core.sealing import SealBroken
 from domains.models import Domain
@@ -10,6 +11,8 @@ from domains.services import relay_of
 from mailboxes.keyring_services import open_all_keys
 from pylota import checks
 from pylota.doctor.findings import Found, fail, number_of, ok
+from webhooks.models import WebhookEndpoint
+from webhooks.secrets import open_secrets
 
 OLDEST: Final = 150_000
 """PostgreSQL 15, as the server numbers itself."""
@@ -83,7 +86,25 @@ def credentials() -> Found:
             f" {broken[0]} first",
             then=then,
         )
-    return ok(f"{signing} and {number_of(len(sealed), 'relay')} readable")
+    endpoints = WebhookEndpoint.objects.order_by("id")[:MOST_SEALED]
+    if closed := [one.id for one in endpoints if not _signs(one)]:
+        return fail(
+            f"the secret of {number_of(len(closed), 'webhook')} cannot be read,"
+            f" {closed[0]} first",
+            then=then,
+        )
+    relays = number_of(len(sealed), "relay")
+    return ok(
+        f"{signing}, {relays} and {number_of(len(endpoints), 'webhook')} readable"
+    )
+
+
+def _signs(endpoint: WebhookEndpoint) -> bool:
+    try:
+        open_secrets(endpoint, now=database_now())
+    except SealBroken:
+        return False
+    return True
 
 
 def _opens(domain: Domain) -> bool:

@@ -31,7 +31,10 @@ def configuration() -> Found:
     except ImproperlyConfigured as error:
         what, _, then = str(error).removeprefix("config_invalid: ").partition(". ")
         return fail(what, then=then.rstrip("."))
-    return ok(f"Pylota {VERSION}, PM_ENV={settings.PM_ENV}, {settings.PM_API_HOST}")
+    found = f"Pylota {VERSION}, PM_ENV={settings.PM_ENV}, {settings.PM_API_HOST}"
+    if settings.LOCAL:
+        found += "; webhooks and relays may lead to private hosts"
+    return ok(found)
 
 
 def broker() -> Found:

@@ -15,7 +15,7 @@ from typing import Final, LiteralString
 from delivery import feedback
 from mailboxes.statuses import Severity
 from outbound import breaker_services
-from outbound.dispatch import QUEUES
+from outbound.dispatch import QUEUES, DueQueue
 
 MINUTE: Final = timedelta(minutes=1)
 BATCH: Final = 100
@@ -48,13 +48,26 @@ _OVERDUE: Final[LiteralString] = """
 SELECT '{table}' AS subject, jsonb_build_object('count', n, 'oldest', oldest) AS details
   FROM (SELECT count(*) AS n, min({due}) AS oldest FROM (
           SELECT {due} FROM {table}
-           WHERE {due} <= %(late)s
-             AND (rung_at IS NOT NULL OR %(ahead)s > (
-               SELECT count(*) FROM {table}
-                WHERE rung_at IS NOT NULL AND {due} IS NOT NULL))
+           WHERE {due} <= %(late)s AND (rung_at IS NOT NULL OR {forgotten})
            ORDER BY {due} LIMIT %(counted)s) AS late_rows) AS counted
  WHERE n > 0
 """
+_ROOM_FOR_MORE: Final[LiteralString] = """
+%(ahead)s > (SELECT count(*) FROM {table}
+              WHERE rung_at IS NOT NULL AND {due} IS NOT NULL)
+"""
+# One owner's backlog waits for its own share; only who has nothing rung is forgotten.
+_NOTHING_RUNG: Final[LiteralString] = """
+NOT EXISTS (SELECT FROM {table} AS other WHERE other.{owner} = {table}.{owner}
+               AND other.rung_at IS NOT NULL AND other.{due} IS NOT NULL)
+"""
+
+
+def _overdue(queue: DueQueue) -> LiteralString:
+    forgotten = _NOTHING_RUNG if queue.owner else _ROOM_FOR_MORE
+    return queue.sql(_OVERDUE.replace("{forgotten}", forgotten))
+
+
 _UNREADABLE: Final[LiteralString] = """
 SELECT '{table}.{column}' AS subject, jsonb_build_object('count', n) AS details
   FROM (SELECT count(*) AS n FROM {table} WHERE {column} IS NOT NULL
@@ -142,7 +155,7 @@ SELECT '', jsonb_build_object('count', n, 'oldest', oldest)
         name="rows_overdue",
         title="due rows",
         severity=Severity.PAGE,
-        sql=_UNION.join(queue.sql(_OVERDUE) for queue in QUEUES),
+        sql=_UNION.join(_overdue(queue) for queue in QUEUES),
         well="none is overdue",
         words="due and not taken: {count} of {named}, the oldest for {oldest}",
         then="start a worker, and look whether the broker takes messages",

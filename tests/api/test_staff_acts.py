@@ -38,7 +38,7 @@ def test_an_act_is_done_by_the_service_and_names_person_and_reason(
     row = AuditRow.objects.get(action="identity.pause")
     assert row.actor_user_id == client.session["_auth_user_id"]
     assert row.actor_key_id is None
-    assert row.details == {"reason": "they asked for it"}
+    assert row.details == {"note": "they asked for it"}
     assert row.request_id
     assert Event.objects.filter(type="identity.paused").count() == 1
 

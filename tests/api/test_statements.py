@@ -65,6 +65,7 @@ STATEMENTS: dict[Call, int] = {
     ("addresses", "GET"): 3,
     ("addresses", "POST"): 14,
     ("audit-events", "GET"): 2,
+    ("events", "GET"): 2,
     ("identities", "GET"): 3,
     ("identity", "DELETE"): 18,
     ("identity", "GET"): 3,

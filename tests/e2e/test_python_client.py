@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailboxes.models import Event, Message
 from mailboxes.models import Identity as IdentityRow
-from mailboxes.models import Message
 from outbound.models import LedgerEntry
 from pylota_client import (
     Accepted,
@@ -22,6 +22,7 @@ from pylota_client import (
     Attachment,
     Client,
     Clock,
+    CursorExpired,
     IdempotencyConflict,
     Identity,
     InvalidRequest,
@@ -32,7 +33,7 @@ from pylota_client import (
 from tests.support import sending
 from tests.support.answering import received
 from tests.support.lossy_proxy import LossyProxy, Spoil
-from tests.support.processes import ROOT, Processes, Running
+from tests.support.processes import ROOT, Processes, Running, until
 from tests.support.smtp_server import SmtpServer
 from tests.support.times import SHORT
 
@@ -228,7 +229,7 @@ def test_files_and_names_arrive(bookings: Identity) -> None:
     assert [each.field for each in found.deliveries] == ["to", "cc"]
 
 
-def test_waiting_ends_with_what_became_of_a_message(
+def test_waiting_ends_with_what_became_of_a_message_and_the_feed_tells_the_same(
     web: Running, crew: Processes, transactional_db: None
 ) -> None:
     crew.worker(**SHORT)
@@ -242,8 +243,31 @@ def test_waiting_ends_with_what_became_of_a_message(
         ]
 
         ends = [sender.wait(id_, timeout=10).status for id_ in ids]
+        told = [feed_of(client, id_) for id_ in ids]
+
+        # who resumes after the first event that it saw sees the others, once each
+        seen = list(client.events())
+        again = list(client.events(after_id=seen[0].id))
+        with pytest.raises(CursorExpired):
+            next(client.events(after_id="evt_" + "0" * 26))
 
     assert ends == ["delivered", "bounced", "uncertain"]
+    assert told == [
+        ["message.sent", "message.delivered"],
+        ["message.sent", "message.bounced", "suppression.created"],
+        ["message.uncertain"],
+    ]
+    assert [event.id for event in again] == [event.id for event in seen[1:]]
+    assert {event.identity_id for event in seen} == {account.identity_id}
+    stored = Event.objects.order_by("position").values_list("payload", flat=True)
+    assert [event.raw for event in seen] == list(stored)
+
+
+def feed_of(client: Client, message_id: str) -> list[str]:
+    """Return the types of a message's events, once the worker has numbered them."""
+    stored = Event.objects.filter(position=None)
+    until(lambda: not stored.exists(), what="every event to have its place")
+    return [event.type for event in client.events(message_id=message_id)]
 
 
 def test_the_examples_of_the_pages_send_one_mail_however_often_they_are_run(

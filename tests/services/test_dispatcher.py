@@ -143,3 +143,20 @@ def test_an_alarm_that_breaks_runs_again(
     found.stop()
 
     assert not found.is_alive()
+
+
+def test_an_alarm_may_wait_before_it_first_runs_and_can_be_ended_meanwhile(
+    settings: Settings,
+) -> None:
+    settings.PM_ALARM_SECONDS = 0.05
+    early, late = Looks(), Looks()
+    alarms = [Alarm("early", early), Alarm("late", late, after=3600)]
+
+    for alarm in alarms:
+        alarm.start()
+    until(lambda: len(early.at) >= 3, what="three looks of the one that does not wait")
+    for alarm in alarms:
+        alarm.stop()
+
+    assert late.at == []
+    assert not any(alarm.is_alive() for alarm in alarms)

@@ -36,7 +36,9 @@ from tests.support.processes import free_port
 from tests.support.scripted import ScriptedTransport
 from tests.support.scripted import work as work_on
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.webhook_rows import endpoint_at
 from webhooks import outbox
+from webhooks.models import WebhookEndpoint
 
 pytestmark = pytest.mark.django_db
 Ill = Callable[[], object]
@@ -310,6 +312,26 @@ def test_a_relay_sealed_with_another_key_fails(address: Address) -> None:
     )
 
     assert_red(database.credentials(), "1 domain", broken.id)
+
+
+def test_a_secret_of_a_webhook_sealed_with_another_key_fails() -> None:
+    good = endpoint_at("https://hooks.example.com/")
+    assert database.credentials().detail.endswith("and 1 webhook readable")
+
+    broken = endpoint_at("https://hooks.example.com/")
+    WebhookEndpoint.objects.filter(id=broken.id).update(secret_enc=good.secret_enc)
+
+    assert_red(database.credentials(), "1 webhook", broken.id)
+
+
+def test_who_may_be_called_in_the_local_environment_is_said(
+    settings: Settings,
+) -> None:
+    assert "may lead to private hosts" in surroundings.configuration().detail
+
+    settings.LOCAL = False
+
+    assert "private" not in surroundings.configuration().detail
 
 
 def test_signing_keys_sealed_with_another_key_fail(settings: Settings) -> None:

@@ -429,6 +429,24 @@ def test_long_bodies_are_cut(box: Box) -> None:
     assert "body_truncated" in got.flags
     data = Event.objects.get().payload["data"]
     assert data["extracted_text_truncated"] is True
+    assert data["extracted_text"] == "é" * 8192
+
+
+@pytest.mark.parametrize(
+    ("limit", "told", "is_cut"), [(5, "éé", True), (6, "ééé", False), (0, None, True)]
+)
+def test_an_event_holds_as_much_text_as_the_policy_says(
+    box: Box, limit: int, told: str | None, is_cut: bool
+) -> None:
+    policy = {"webhook_text_bytes": limit}
+    Tenant.objects.filter(id=box.identity.tenant_id).update(policy=policy)
+
+    take(letter(box, body="ééé"), box)
+
+    data = Event.objects.get().payload["data"]
+    assert data["extracted_text"] == told
+    assert data["extracted_text_truncated"] is is_cut
+    assert box.the_received().extracted_text == "ééé"
 
 
 @pytest.mark.parametrize("name", HOSTILE)

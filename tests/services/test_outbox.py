@@ -1,5 +1,6 @@
 """Events get their places once they are committed, and go to who asked for them."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -150,7 +151,7 @@ def test_a_dispatcher_that_dies_before_its_commit_leaves_all_to_the_next(
     # Given one that has numbered, holds the lock, and whose session is killed
     listening(identity.tenant)
     ids = [happen(identity) for _ in range(3)]
-    number: Callable[[], outbox.Numbered] = outbox._number.__wrapped__
+    number: Callable[[], outbox.Numbered] = inspect.unwrap(outbox._number)
 
     def die() -> None:
         with transaction.atomic():

@@ -65,6 +65,11 @@ NO_SUCH_ROWS: Mapping[str, LiteralString] = {
         SELECT owner_id, count(*), min(seq), max(seq) FROM events
         WHERE owner_kind = 'mailbox' GROUP BY owner_id
         HAVING count(*) <> max(seq) OR min(seq) <> 1""",
+    "an event that the feed has before an earlier one of its mailbox": """
+        SELECT id, seq, position, before FROM (
+          SELECT id, seq, position, lag(coalesce(position, 2 ^ 62)) OVER
+            (PARTITION BY owner_kind, owner_id ORDER BY seq) AS before FROM events) e
+        WHERE position <= before""",
     "an attempt without an end on a message that is not queued": """
         SELECT m.id, a.n, a.phase FROM attempts a JOIN messages m ON m.pk = a.message_pk
         WHERE a.result IS NULL AND m.status <> 'queued'""",

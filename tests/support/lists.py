@@ -16,6 +16,8 @@ from tests.factories import (
 from tests.support.answering import counted, received, with_file
 from tests.support.calls import calls, filled, route_of
 from tests.support.lived_in import alias, listed, suppressed, tried
+from tests.support.outbox import happen
+from webhooks import outbox
 
 
 def lists() -> list[str]:
@@ -79,6 +81,7 @@ GROW: Final[Mapping[str, Callable[[Identity, Mapping[str, str], int], object]]] 
     "threads": lambda i, rows, n: _grow_mail(
         i, ThreadFactory.create(identity=i, seq=6000 + n)
     ),
+    "events": lambda i, rows, n: (happen(i), outbox.number_all()),
     "message-attempts": lambda i, rows, n: tried(_message_of(rows)),
 }
 """How each list gets one row more, the ``n``-th."""

@@ -12,7 +12,31 @@ from mailboxes.services import NewEvent, lock_mailbox, publish, publish_of_tenan
 from webhooks.models import WebhookEndpoint
 
 MESSAGE = "msg_01K00000000000000000000000"
+AT = "2026-11-02T09:15:20.114Z"
 DATA: dict[str, dict[str, Any]] = {
+    "message.sent": {
+        "message": {
+            "id": MESSAGE,
+            "thread_id": "thr_01K00000000000000000000000",
+            "direction": "outbound",
+            "status": "submitted",
+            "from": {"address": "desk@acme.example", "name": None},
+            "to": [{"address": "jo@example.net", "name": "Jo"}],
+            "cc": [],
+            "delivered_to": None,
+            "is_primary_recipient": None,
+            "subject": "Your booking",
+            "sent_at": AT,
+            "received_at": AT,
+            "kind": "transactional",
+            "labels": [],
+            "in_reply_to": None,
+            "flags": [],
+        },
+        "provider": "smtp",
+        "provider_message_id": None,
+        "sent_via_fallback": False,
+    },
     "message.canceled": {"message_id": MESSAGE},
     "message.failed": {"message_id": MESSAGE, "reason": "quota_exhausted"},
     "suppression.created": {

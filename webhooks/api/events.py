@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from django.db.models import QuerySet
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.described import described
-from core.forms import PageQuery, Shown
+from core.forms import PageQuery
 from core.ids import ID_PATTERN
 from core.schemas import refusals
 from core.views import ApiView
@@ -26,15 +26,17 @@ def _known(event_type: str) -> str:
     return event_type
 
 
+EventType = Annotated[
+    str,
+    AfterValidator(_known),
+    WithJsonSchema({"type": "string", "enum": sorted(EVENT_TYPES)}),
+]
+
+
 class EventsQuery(PageQuery):
     """Which events: those that meet all of it."""
 
-    type: Annotated[
-        str | None,
-        AfterValidator(lambda value: value and _known(value)),
-        Shown("enum", sorted(EVENT_TYPES)),
-        Field(description="Exactly this type."),
-    ] = None
+    type: Annotated[EventType | None, Field(description="Exactly this type.")] = None
     identity_id: Annotated[
         str | None,
         Field(pattern=ID_PATTERN.format(prefix="idn"), description="Of this identity."),
@@ -98,7 +100,7 @@ def _events(query: EventsQuery, *, caller: Caller) -> QuerySet[Event]:
     if query.type is not None:
         check_type(query.type, caller=caller)
     found = events_in_reach(caller)
-    if query.after_id is not None:
+    if query.after_id is not None and query.cursor is None:  # a cursor is past it
         found = after(found, query.after_id)
     if query.type is not None:
         found = found.filter(type=query.type)

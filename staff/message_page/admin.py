@@ -1,54 +1,71 @@
-"""Messages: who got what, how far each call came, and the answer that a person owes."""
+"""Messages: who got what, what happened when, and the answer that a person owes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from core.admin import ReadOnlyAdmin
+from core.acting import acting
+from core.acts import REASON_LIMIT, Act, ActingAdmin
 from core.canonical import key_hash
 from core.ids import is_id
 from delivery.errors import NotUncertain
-from delivery.models import Attempt, Delivery
+from delivery.models import Delivery
 from delivery.services import resolve
-from delivery.statuses import AttemptPhase, DeliveryStatus
-from mailboxes.models import AuditRow, Message
+from delivery.statuses import DeliveryStatus
+from mailboxes.models import Message
+from mailboxes.statuses import MessageStatus
+from outbound.cancel import cancel
 from outbound.models import LedgerEntry
+from quota.models import Hold
+from staff.message_page import content
+from staff.message_page.timeline import timeline
+from staff.statuses import Duty
 
-NOTE_LIMIT: Final = 500
 _OUTCOMES: Final = {"sent": "was sent", "not_sent": "was not sent"}
-_REACHED: Final = {
-    AttemptPhase.CONNECTING: "connecting: no octet of the message had left",
-    AttemptPhase.SENDING: "sending: the final dot had not been written",
-    AttemptPhase.AWAITING_REPLY: "the final dot was written, no reply had come",
-    AttemptPhase.ANSWERED: "answered",
-    AttemptPhase.WORKER_LOST: "the worker was lost before it could say",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
-    """One attempt as the page shows it."""
+@transaction.atomic
+def _cancel(message: Message, answer: Mapping[str, Any]) -> str:
+    cancel(message.public_id)
+    return "It is canceled, and what it held is given back."
 
-    attempt: Attempt
-    reached: str
+
+def _not_queued(message: Message) -> str:
+    if message.status == MessageStatus.QUEUED:
+        return ""
+    return f"it is {message.status}, not queued"
+
+
+CANCEL: Final = Act(
+    name="cancel",
+    label="Cancel it",
+    permission=Duty.RESOLVE.permission,
+    what="It is taken out of the queue for good; its key keeps answering that it was"
+    " accepted. A worker that has just taken it for a call is not stopped.",
+    run=_cancel,
+    refused=_not_queued,
+    is_grave=True,
+)
 
 
 @admin.register(Message)
-class MessageAdmin(ReadOnlyAdmin):
-    """A message with its deliveries and attempts; an uncertain one can be settled.
+class MessageAdmin(ActingAdmin):
+    """A message with all that is known of it; an uncertain one can be settled.
 
-    Looking needs ``mailboxes.view_message``, settling ``staff.resolve_message``;
-    neither lets anybody change a field.
+    Looking needs ``mailboxes.view_message``, its content ``staff.read_mail``, settling
+    ``staff.resolve_message``; nothing lets anybody change a field.
     """
 
-    change_form_template = "admin/outbound/message.html"
+    acts = (CANCEL,)
+    change_form_template = "staff/message.html"
     list_display = ("public_id", "status", "short_subject", "short_from", "received_at")
     list_filter = ("status", "kind", "provider")
     ordering = ("-key",)
@@ -89,14 +106,21 @@ class MessageAdmin(ReadOnlyAdmin):
         return queryset.filter(found), False
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the one thing that may be done to a message."""
-        settle = path(
-            "<path:object_id>/resolve/",
-            self.admin_site.admin_view(self.resolve_view),
-            name="mailboxes_message_resolve",
-        )
-        urls: list[URLPattern] = super().get_urls()
-        return [settle, *urls]
+        """Add the answer to a doubt, and the content of the mail."""
+        views = {
+            "resolve": self.resolve_view,
+            "html": self.html_view,
+            "source": self.source_view,
+        }
+        own = [
+            path(
+                f"<path:object_id>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"mailboxes_message_{name}",
+            )
+            for name, view in views.items()
+        ]
+        return [*own, *super().get_urls()]
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -117,49 +141,59 @@ class MessageAdmin(ReadOnlyAdmin):
         """Show one message with all that is known of it."""
         message = self.get_object(request, object_id)
         known = self._known(request, message) if message is not None else {}
-        page: HttpResponse = super().change_view(
+        return super().change_view(
             request, object_id, form_url, {**(extra_context or {}), **known}
         )
-        return page
 
     def _known(self, request: HttpRequest, message: Message) -> dict[str, Any]:
         deliveries = list(message.deliveries.order_by("field", "address"))
         doubtful = [d for d in deliveries if d.status == DeliveryStatus.UNCERTAIN]
-        attempts = [
-            AttemptRow(row, _REACHED.get(AttemptPhase(row.phase), row.phase))
-            for row in message.attempts.order_by("n")
-        ]
         return {
             "message": message,
             "deliveries": deliveries,
             "doubtful": doubtful,
-            "attempts": attempts,
-            "audit": AuditRow.objects.filter(target_id=message.public_id).order_by(
-                "created_at"
-            )[:50],
+            "timeline": timeline(message),
+            "holds": list(Hold.objects.filter(ref=message.public_id)),
             "ledger": LedgerEntry.objects.filter(message_id=message.public_id).first(),
-            "may_resolve": self.has_resolve_permission(request),
-            "note_limit": NOTE_LIMIT,
+            "may_resolve": request.user.has_perm(Duty.RESOLVE.permission),
+            "may_read": request.user.has_perm(Duty.READ_MAIL.permission),
+            "note_limit": REASON_LIMIT,
         }
 
-    def has_resolve_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may settle an uncertain send."""
-        return request.user.has_perm("staff.resolve_message")
+    def _readable(self, request: HttpRequest, object_id: str) -> Message:
+        """Return a message whose content the user may read, or raise."""
+        if not request.user.has_perm(Duty.READ_MAIL.permission):
+            raise PermissionDenied
+        return self._found(request, object_id)
+
+    def _found(self, request: HttpRequest, object_id: str) -> Message:
+        message = self.get_object(request, object_id)
+        if message is None:
+            raise Http404
+        return message
+
+    @method_decorator(require_safe)
+    def html_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the HTML of a message, for the frame on its page."""
+        return content.html_frame(self._readable(request, object_id))
+
+    @method_decorator(require_safe)
+    def source_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a message as it went over the wire, as plain text."""
+        return content.source(self._readable(request, object_id))
 
     @method_decorator(require_POST)
     def resolve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Settle an uncertain send with the user's answer and reason."""
-        if not self.has_resolve_permission(request):
+        if not request.user.has_perm(Duty.RESOLVE.permission):
             raise PermissionDenied
-        message = self.get_object(request, object_id)
-        if message is None:
-            raise Http404
+        message = self._found(request, object_id)
         outcome = request.POST.get("outcome")
         note = request.POST.get("note", "").replace("\x00", "").strip()
         if outcome not in _OUTCOMES or not note:
             messages.error(request, "Choose an answer and say how you know.")
         else:
-            self._resolve(request, message, outcome, note[:NOTE_LIMIT])
+            self._resolve(request, message, outcome, note[:REASON_LIMIT])
         return HttpResponseRedirect(
             reverse("admin:mailboxes_message_change", args=(message.pk,))
         )
@@ -168,12 +202,12 @@ class MessageAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, message: Message, outcome: str, note: str
     ) -> None:
         try:
-            resolve(
-                message.public_id,
-                outcome="sent" if outcome == "sent" else "not_sent",
-                note=note,
-                actor_user_id=str(request.user.pk),
-            )
+            with acting(str(request.user.pk)):
+                resolve(
+                    message.public_id,
+                    outcome="sent" if outcome == "sent" else "not_sent",
+                    note=note,
+                )
         except NotUncertain as refusal:
             messages.warning(request, f"Nothing was changed: {refusal.detail}.")
         else:
