@@ -1,6 +1,6 @@
 """Plots as SVG, drawn here: no script, no other host, and no need of colour. Pure.
 
-A page shows one inline, with ``templates/admin/plot_style.html`` for its colours, light
+A page shows one inline, with ``templates/staff/plot_style.html`` for its colours, light
 and dark. Series differ in texture and width, so they can be told apart in grey.
 """
 
