@@ -106,8 +106,9 @@ def go_on(settlement_id: str, *, most: int = BATCH) -> None:
     settlement = running.defer("keys", "overtaken", "changed").first()
     if settlement is None:
         return
+    reason = f"{settlement.reason} ({settlement.id})"
     for key, message_id in _next(settlement_id, most=most):
-        with acting(str(settlement.user_id), reason=settlement.reason):
+        with acting(str(settlement.user_id), reason=reason):
             _settle(settlement, key, message_id)
     execute(
         "UPDATE staff_settlements SET state = 'done', finished_at = %(now)s"
@@ -167,11 +168,8 @@ def _answer(settlement: Settlement, message_id: str | None) -> End:
         return "changed" if message.evidence == Evidence.PERSON else "overtaken"
     if max(began) > settlement.until:
         return "changed"
-    resolve(
-        message.public_id,
-        outcome="sent" if settlement.outcome == "sent" else "not_sent",
-        note=settlement.id,
-    )
+    outcome: Outcome = "sent" if settlement.outcome == "sent" else "not_sent"
+    resolve(message.public_id, outcome=outcome)
     return "settled"
 
 
