@@ -45,8 +45,9 @@ test-brokers: setup ## the tests that need RabbitMQ and Redis (PM_TEST_AMQP_URL,
 test-browser: setup ## the staff's ways in a real Chromium (on the PATH, or PM_TEST_CHROMIUM)
 	@$(WITH_DATABASE) pytest -q -m browser tests/browser
 
-bench: setup ## how long the hook of SES takes, on this machine
+bench: setup ## the hook of SES, and one tenant's senders beside many's, on this machine
 	$(PYTHON_RUN) -m bench.hooks
+	$(PYTHON_RUN) -m bench.tenants
 
 check: setup ## format, lint, types, import contracts, migrations, generated documents
 	ruff format --check .

@@ -5,7 +5,7 @@ workers, and lets 16 clients send at once: in one round from 16 mailboxes of one
 in the next from 16 mailboxes of 16 tenants, and so on in turn. It prints what was
 accepted in a second, writes all figures to ``bench/results/tenants.json``, and exits
 with 1 if one tenant gets less than half of what 16 get. Without ``DATABASE_URL`` the
-database is an embedded one that is thrown away.
+database is an embedded one that is thrown away; with it, give an empty one.
 """
 
 import http.client
@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,34 +119,26 @@ def round_of(
     port: int, tenants: int, senders: Sequence[Sender], *, seconds: float
 ) -> Round:
     """Let each sender send as fast as it is answered, all at once, for so long."""
-    took: list[list[float]] = [[] for _ in senders]
     barrier = threading.Barrier(len(senders))
     ends = time.perf_counter() + seconds
-    clients = [
-        threading.Thread(target=send_all, args=(port, sender, barrier, ends, took[n]))
-        for n, sender in enumerate(senders)
-    ]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
-    every = [each for of_one in took for each in of_one]
+    with ThreadPoolExecutor(len(senders)) as clients:
+        done = [
+            clients.submit(send_all, port, sender, barrier, ends) for sender in senders
+        ]
+    every = [each for one in done for each in one.result()]
     cuts = quantiles(every, n=100)
     return Round(tenants, len(every) / seconds, cuts[49] * 1000, cuts[94] * 1000)
 
 
 def send_all(
-    port: int,
-    sender: Sender,
-    barrier: threading.Barrier,
-    ends: float,
-    took: list[float],
-) -> None:
-    """Send on one connection until the time is up; note the seconds of each 202."""
+    port: int, sender: Sender, barrier: threading.Barrier, ends: float
+) -> list[float]:
+    """Send on one connection until the time is up; return the seconds of each 202."""
+    took = []
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     client.connect()
     path = f"/v1/identities/{sender.identity_id}/messages"
-    barrier.wait()
+    barrier.wait(timeout=30)
     while (started := time.perf_counter()) < ends:
         key = f"{threading.get_ident()}-{started}"
         client.request("POST", path, BODY, headers_of(sender, key))
@@ -155,6 +148,7 @@ def send_all(
             raise SystemExit(f"a send was answered {answer.status}: {text!r}")
         took.append(time.perf_counter() - started)
     client.close()
+    return took
 
 
 def headers_of(sender: Sender, key: str) -> Mapping[str, str]:
@@ -175,7 +169,7 @@ def report(rounds: Sequence[Round]) -> int:
     ratio = per_second[1] / per_second[CLIENTS]
     for one in rounds:
         sys.stdout.write(
-            f"  {one.tenants:>2} tenants: {one.per_second:7.1f} sends/s,"
+            f"  tenants {one.tenants:>2}: {one.per_second:7.1f} sends/s,"
             f" p50 {one.p50_ms:6.1f} ms, p95 {one.p95_ms:6.1f} ms\n"
         )
     sys.stdout.write(

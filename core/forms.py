@@ -5,7 +5,7 @@ Only the form is judged here; rules and limits belong to the services.
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from django.http import QueryDict
@@ -28,6 +28,7 @@ from core.errors import MOST_ERRORS, FieldError, InvalidRequest
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})"
 )
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATETIME: Final = TypeAdapter(datetime)
 
 M = TypeVar("M", bound=BaseModel)
@@ -144,6 +145,15 @@ def _instant(value: Any) -> Any:
     raise ValueError("an RFC 3339 instant is needed, e.g. 2026-11-02T09:15:20Z")
 
 
+def _day(value: Any) -> Any:
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    raise ValueError("a day is needed, e.g. 2026-11-02")
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number of a query."""
 Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"type": "boolean"})]
@@ -154,6 +164,12 @@ Instant = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """An RFC 3339 instant with its offset, in a body or a query; read as UTC."""
+Day = Annotated[
+    date,
+    BeforeValidator(_day),
+    WithJsonSchema({"type": "string", "format": "date"}),
+]
+"""A day of the calendar in a query, without a zone."""
 
 
 @dataclass(frozen=True, slots=True)

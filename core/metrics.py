@@ -42,20 +42,13 @@ RECONCILE_AMBIGUOUS: Final = Counter(
 STALE_CLAIM_OUTCOME: Final = Counter(
     "stale_claim_outcome_total", "Ends of calls that came after their claim had ended."
 )
-SUPPRESSED_RECIPIENTS: Final = Counter(
-    "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
-)
-QUOTA_HOLD_DENIED: Final = Counter(
-    "quota_hold_denied_total", "Refusals for want of an allowance.", ["feature"]
-)
-QUOTA_HOLD_EXPIRED: Final = Counter(
-    "quota_hold_expired_total",
-    "Holds that nobody settled in their time: each was a request that died.",
+QUOTA_COUNT_DRIFT: Final = Counter(
+    "quota_count_drift_total",
+    "Counts of rows that did not agree with them, and were corrected.",
     ["feature"],
 )
-QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
-    "quota_consumed_without_hold_total",
-    "Charges of sends whose hold had ended before.",
+SUPPRESSED_RECIPIENTS: Final = Counter(
+    "suppressed_recipients_total", "Addresses that became suppressed.", ["reason"]
 )
 ALERT_FIRED: Final = Counter(
     "alert_fired", "Alerts that were opened, once each.", ["alert", "severity"]
@@ -79,6 +72,18 @@ WEBHOOK_DELIVERY_LATENCY: Final = Histogram(
     "From an event to its receiver's 2xx, in milliseconds.",
     ["class", "first_attempt"],
     buckets=(100, 500, 1e3, 5e3, 15e3, 6e4, 3e5, 18e5, 36e5, 864e5, 2592e5),
+)
+QUOTA_HOLD_DENIED: Final = Counter(
+    "quota_hold_denied_total", "Refusals for want of an allowance.", ["feature"]
+)
+QUOTA_HOLD_EXPIRED: Final = Counter(
+    "quota_hold_expired_total",
+    "Holds that nobody settled in their time: each was a request that died.",
+    ["feature"],
+)
+QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
+    "quota_consumed_without_hold_total",
+    "Charges of sends whose hold had ended before.",
 )
 
 

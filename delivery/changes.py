@@ -149,7 +149,8 @@ def settle_status(
     message; the quota row is locked last.
     """
     before = MessageStatus(message.status)
-    statuses = statuses_of(message)
+    rows = list(message.deliveries.values_list("status", "charged_at"))
+    statuses = [DeliveryStatus(status) for status, _ in rows]
     after = status or roll_up(before, statuses)
     if reason is None and after in GIVEN_UP:
         reason = _reason_among(message, GIVEN_UP[after])
@@ -167,6 +168,7 @@ def settle_status(
             consume=charged,
             keep=keep,
             until=retry_at,
+            is_first=0 < charged == sum(at is not None for _, at in rows),
         )
     if after == before:
         return []

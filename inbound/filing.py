@@ -23,6 +23,7 @@ from mailboxes.services import NewEvent, publish
 from mailboxes.statuses import MessageStatus
 from mailboxes.summaries import message_summary
 from mailboxes.trust import trust_of
+from quota.usage_services import count_inbound
 
 _CONTACT: Final = """
 INSERT INTO contacts (identity_id, tenant_id, address, name, domain, first_seen_at,
@@ -43,13 +44,25 @@ def file_letter(
 ) -> None:
     """Write a message down; tell clients that it came, if anybody is shown it."""
     judged = judge(letter, destination, is_own_tenant=is_own_tenant, now=now)
-    is_shown = judged.status == MessageStatus.RECEIVED
     thread = judged.joined.thread or _new_thread(letter, destination, now=now)
     flags = flags_of(letter, judged, is_own_tenant=is_own_tenant)
     flags += _mark_conflict(letter, destination.identity_id)
     message = insert_letter(letter, destination, judged, thread, flags=flags, now=now)
-    if not is_shown:
-        return
+    if judged.status == MessageStatus.RECEIVED:
+        _show(message, letter, destination, judged, thread, now=now)
+    count_inbound(destination.tenant_id, now=now)  # last: other mailboxes wait for it
+
+
+def _show(
+    message: Message,
+    letter: Letter,
+    destination: Destination,
+    judged: Judged,
+    thread: Thread,
+    *,
+    now: datetime,
+) -> None:
+    """Let its correspondent, its thread and clients know of a message."""
     _count_contact(letter, destination, thread, now=now)
     _show_in_thread(letter, destination, judged, thread, now=now)
     publish(

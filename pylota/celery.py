@@ -106,6 +106,8 @@ app.conf.update(
         ),
         "hold sweep": every("quota.sweep_holds", 30),
         "period rollover": every("quota.roll_periods", 300),
+        "usage roll-up": every("quota.roll_up_usage", 900),
+        "send quota": every("quota.check_send_quota", 60),
         "ledger purge": every("outbound.purge_ledger", HOUR),
         "answers purge": every("mailboxes.purge_answers", HOUR),
         "bodies purge": every("delivery.purge_bodies", HOUR),

@@ -21,6 +21,7 @@ from mailboxes.provisioning import (
     ensure_tenant,
 )
 from mailboxes.statuses import TenantMode
+from quota.counts import count_unlimited
 from quota.provisioning import open_account
 
 OWNER_NAME: Final = "The operator"
@@ -54,7 +55,8 @@ def provision(
     """Make or find a tenant, an identity that can send, its address, and a new key.
 
     With a domain, the identity's primary address is on it; it is taken as proved in
-    the local environment only. Raises the refusals of each part.
+    the local environment only. Both count on the tenant's plan, which limits nobody
+    here. Raises the refusals of each part.
     """
     domain = ensure_platform_domain()
     platform = seen_by_addresses(domain)
@@ -73,6 +75,7 @@ def provision(
     if own_domain is not None:
         domain, address = _own_domain(identity, own_domain, platform)
     made = create_key(name=f"provision {identity.username}", tenant=owner)
+    count_unlimited(owner.id)
     return Provisioned(
         tenant_id=owner.id,
         identity_id=identity.id,

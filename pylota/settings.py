@@ -59,6 +59,7 @@ PM_PLATFORM_RELAY_URL = env.checked(
 PM_DEFAULT_POLICY = env.json_object("PM_DEFAULT_POLICY", check=policy.check)
 PM_IDEMPOTENCY_DAYS = env.integer("PM_IDEMPOTENCY_DAYS", 30)
 PM_BILLING = env.choice("PM_BILLING", "off", ("off", "stripe"))
+PM_DAILY_SEND_QUOTA = env.integer("PM_DAILY_SEND_QUOTA", 0)
 PM_PLAN_CATALOG = env.text("PM_PLAN_CATALOG", "")  # a mistake in it stops no mail
 PM_BILLING_GRACE_DAYS = env.integer("PM_BILLING_GRACE_DAYS", 7, most=3650)
 PM_UPGRADE_URL = env.checked(

@@ -34,14 +34,22 @@ from outbound.api.threads import ThreadsView, ThreadView
 from pylota.api.views import HealthView, OpenApiView
 from pylota.reference import reference
 from quota.api.billing import BillingView, PlansView
-from staff.second_factor import second_factor
+from quota.api.usage import DailyUsageView, UsageView
 from suppressions.api.lists import SendListEntryView, SendListView
 from suppressions.api.suppressions import SuppressionsView, SuppressionView
+from webhooks.api.deliveries import (
+    DeliveriesView,
+    ReplayView,
+    RotateSecretView,
+    WebhookTestView,
+)
 from webhooks.api.events import EventsView
+from webhooks.api.webhooks import TenantWebhooksView, WebhooksView, WebhookView
 
 IDENTITY: Final = "identities/<str:identity_id>"
 MESSAGE: Final = f"{IDENTITY}/messages/<str:message_id>"
 TENANT: Final = "tenants/<str:tenant_id>"
+WEBHOOK: Final = "webhooks/<str:webhook_id>"
 
 ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
     ("me", MeView, "me"),
@@ -63,6 +71,13 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
         SendListEntryView,
         "list-entry",
     ),
+    (f"{TENANT}/webhooks", TenantWebhooksView, "tenant-webhooks"),
+    ("webhooks", WebhooksView, "webhooks"),
+    (WEBHOOK, WebhookView, "webhook"),
+    (f"{WEBHOOK}/rotate-secret", RotateSecretView, "webhook-rotate-secret"),
+    (f"{WEBHOOK}/test", WebhookTestView, "webhook-test"),
+    (f"{WEBHOOK}/replay", ReplayView, "webhook-replay"),
+    (f"{WEBHOOK}/deliveries", DeliveriesView, "webhook-deliveries"),
     ("identities", IdentitiesView, "identities"),
     ("identities/lookup", LookupView, "identity-lookup"),
     (IDENTITY, IdentityView, "identity"),
@@ -86,6 +101,8 @@ ROUTES: Final[Sequence[tuple[str, type[APIView], str]]] = (
         AttachmentView,
         "message-attachment",
     ),
+    ("usage", UsageView, "usage"),
+    ("usage/daily", DailyUsageView, "usage-daily"),
     ("audit-events", AuditEventsView, "audit-events"),
     ("events", EventsView, "events"),
     ("platform/keys/<str:purpose>/rotate", RotateSigningKeyView, "signing-key-rotate"),
@@ -106,12 +123,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/links/<str:token>", LinkView.as_view(), name="link"),  # its MAC is the key
     path("hooks/ses", SesHookView.as_view(), name="ses-hook"),  # SNS signs
     path("v1/", include(v1)),
-    path(
-        "admin/second-factor/",
-        admin.site.admin_view(second_factor),
-        name="second-factor",
-    ),
-    path("admin/", admin.site.urls),
+    path("admin/", include("staff.urls")),
     path("", include("pylota.front")),
     path("local/", include("pylota.catcher.views")),  # 404 but in the local environment
 ]

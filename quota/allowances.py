@@ -1,4 +1,4 @@
-"""Whether an allowance has room for a send. Pure.
+"""Whether an allowance has room. Pure.
 
 Quota, part A3: what is held counts as if it were used. Storage is a gate: never held,
 it shuts once more is used than granted.
@@ -35,12 +35,12 @@ class Standing:
         return max(0, self.granted - self.used - self.held)
 
     def refuses(self, units: int) -> bool:
-        """Tell whether so many units of sends do not fit, or a gate is shut."""
+        """Tell whether so many units more do not fit, or a gate is shut."""
         if self.granted is None:
             return False
-        if self.feature == Feature.SENDS:
-            return self.used + self.held + units > self.granted
-        return self.used > self.granted
+        if self.feature == Feature.STORAGE_GB:
+            return self.used > self.granted
+        return self.used + self.held + units > self.granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,14 @@ def refuse_if_spent(
     gates: Collection[Feature],
     period: Period,
     upgrade_url: str | None,
+    wanted: Feature = Feature.SENDS,
 ) -> None:
-    """Raise BillingLimit if the allowance has no room, or else if a gate is shut.
+    """Raise BillingLimit if the ``wanted`` has no room, or else if a gate is shut.
 
     Without units nothing is asked.
     """
     by_feature = {standing.feature: standing for standing in standings}
-    for feature in (Feature.SENDS, *gates) if units else ():
+    for feature in (wanted, *gates) if units else ():
         standing = by_feature.get(feature)
         if standing is not None and standing.refuses(units):
             raise BillingLimit.of(

@@ -21,6 +21,8 @@ from quota.plans import alert_of_catalogue, catalogue, grace, is_billing_on
 from quota.statuses import BillingMode
 
 SWEEP_BATCH = 500
+TOLD = ("feature", "granted", "used", "resets_at")
+"""What of a refusal its event repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,13 @@ def _tell_of_limit(refused: BillingLimit) -> None:
         feature=refused.details["feature"],
     )
     if unmarked.update(limit_marked_for=start):
-        event = NewEvent("billing.limit_reached", refused.details)
+        event = NewEvent("billing.limit_reached", _told(refused.details))
         publish_of_tenant(event, tenant_id=tenant_id, now=database_now())
+
+
+def _told(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the event says of a refusal (REST contract, section 5.2)."""
+    return {name: details[name] for name in TOLD}
 
 
 def roll_periods() -> int:

@@ -1,4 +1,4 @@
-"""Why a send is refused for its amount."""
+"""Why something is refused for its amount."""
 
 from core.errors import PylotaError
 from quota.periods import Period
@@ -15,7 +15,7 @@ class BillingLimit(PylotaError):
 
     code = "billing_limit"
     status = 402
-    fix = "Raise the allowance or wait until details.resets_at; then use the same key."
+    fix = "Raise the allowance, or wait until it has room; then use the same key."
 
     tenant_id: str
     period: Period

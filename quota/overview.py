@@ -76,7 +76,10 @@ class DayUsed:
 def standings(account: QuotaAccount, *, now: datetime) -> list[Standing]:
     """Return how each feature stands; of a period that is over nothing is used."""
     is_over = now >= account.period_end
-    rows = {row.feature: row for row in Allowance.objects.filter(tenant=account.tenant)}
+    rows = {
+        row.feature: row
+        for row in Allowance.objects.filter(tenant_id=account.tenant_id)
+    }
     return [
         Standing(
             feature,

@@ -22,6 +22,7 @@ from mailboxes.statuses import MessageStatus
 from quota.accounts import lock_account
 from quota.caps import Caps, Reservation
 from quota.counting import HOLD_FOR, take, uncount_send
+from quota.counts import expire_count
 from quota.days import TenantDays
 from quota.models import Hold
 from quota.statuses import Feature
@@ -73,7 +74,10 @@ WITH hold AS (
    WHERE tenant_id = %(tenant)s AND feature = 'sends'
 ), counted AS (
   INSERT INTO counters (tenant_id, metric, bucket, value)
-  SELECT %(tenant)s, 'usage:sends', %(day)s, %(consume)s WHERE %(consume)s > 0
+  SELECT %(tenant)s, metric, %(day)s, n
+    FROM (VALUES ('usage:outbound', %(messages)s::bigint),
+                 ('usage:sends', %(consume)s::bigint)) AS used(metric, n)
+   WHERE n > 0
   ON CONFLICT (tenant_id, metric, bucket)
   DO UPDATE SET value = counters.value + EXCLUDED.value
 )
@@ -88,8 +92,12 @@ def settle(
     consume: int,
     keep: int = 0,
     until: datetime | None = None,
+    is_first: bool = False,
 ) -> None:
     """Spend ``consume`` units, keep ``keep`` held until then, give back the rest.
+
+    ``is_first``: nothing of the message was charged before, so that it counts as one
+    more that a transport took.
 
     Joins the caller's transaction: the one that moves the deliveries which are charged,
     for without a hold (it expired, or was released when the send became uncertain) the
@@ -103,6 +111,7 @@ def settle(
             "tenant": tenant_id,
             "ref": ref,
             "consume": consume,
+            "messages": int(is_first),
             "keep": keep,
             "expires": (until or account.asked_at) + HOLD_FOR,
             "day": account.asked_at.date().isoformat(),
@@ -177,13 +186,24 @@ def sweep_holds() -> int:
     own transaction, in the order of locks that everybody keeps.
     """
     expired = Hold.objects.filter(expires_at__lte=database_now())
-    rows = list(expired.values_list("id", "tenant_id", "ref")[:SWEEP_BATCH])
+    rows = list(expired.values_list("id", "tenant_id", "feature", "ref")[:SWEEP_BATCH])
     return one_by_one("hold_sweep", rows, _sweep_one)
 
 
 @transaction.atomic(durable=True)
-def _sweep_one(row: tuple[str, str, str]) -> bool:
-    hold_id, tenant_id, ref = row
+def _sweep_one(row: tuple[str, str, str, str]) -> bool:
+    hold_id, tenant_id, feature, ref = row
+    if feature == Feature.SENDS:
+        ended = _end_send(hold_id, tenant_id, ref)
+    else:
+        ended = expire_count(tenant_id, Feature(feature), ref=ref)
+    if ended:
+        log.info("quota_hold_expired", message_id=ref)
+        count(QUOTA_HOLD_EXPIRED, feature)
+    return ended
+
+
+def _end_send(hold_id: str, tenant_id: str, ref: str) -> bool:
     owner = Message.objects.filter(public_id=ref).values_list("identity_id", flat=True)
     identity_id = owner.first()
     if identity_id is not None:
@@ -201,6 +221,4 @@ def _sweep_one(row: tuple[str, str, str]) -> bool:
         unreserve(tenant_id, ref=ref)  # the send never came about
     else:
         settle(tenant_id, ref=ref, consume=0)
-    log.info("quota_hold_expired", message_id=ref)
-    count(QUOTA_HOLD_EXPIRED, hold.feature)
     return True

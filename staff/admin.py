@@ -4,6 +4,7 @@ from staff.message_page import admin as message_page
 from staff.pages import (
     accounts,
     alerts,
+    allowances,
     domains,
     happenings,
     identities,
@@ -12,12 +13,14 @@ from staff.pages import (
     received_bodies,
     suppressions,
     tenants,
+    webhooks,
 )
 from staff.settling import admin as settling
 
 __all__ = [
     "accounts",
     "alerts",
+    "allowances",
     "domains",
     "happenings",
     "identities",
@@ -28,4 +31,5 @@ __all__ = [
     "settling",
     "suppressions",
     "tenants",
+    "webhooks",
 ]

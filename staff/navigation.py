@@ -33,6 +33,11 @@ GROUPS: Final = (
             ("Addresses", "at", "mailboxes_address", "mailboxes.view_address"),
             ("Domains", "dns", "domains_domain", "domains.view_domain"),
             ("API keys", "key", "mailboxes_apikey", "mailboxes.view_apikey"),
+            ("Allowances", "speed", "quota_quotaaccount", "quota.view_quotaaccount"),
+            (
+                *("Webhooks", "webhook", "webhooks_webhookendpoint"),
+                "webhooks.view_webhookendpoint",
+            ),
             ("Holds", "lock_clock", "quota_hold", "quota.view_hold"),
         ),
     ),

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
+from pytest_django import DjangoDbBlocker
 
 from core import clock, points
 from mailboxes import services
@@ -18,6 +20,7 @@ from outbound import bell
 from tests.factories import AddressFactory
 from tests.support.emptying import empty_tables
 from tests.support.published import checked
+from tests.support.template import migrated_template
 
 # Examples are not timed: a loaded machine is no fault. CI runs the same ones each time.
 settings.register_profile(
@@ -66,6 +69,18 @@ def _patience_with_databases() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DatabaseWrapper, "_nodb_cursor", patient)
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,
+    django_db_blocker: DjangoDbBlocker,
+    django_db_keepdb: bool,
+) -> None:
+    """Copy the test database from a migrated one; a kept one (--reuse-db) migrates."""
+    with django_db_blocker.unblock():
+        copied = {"TEMPLATE": migrated_template(), "MIGRATE": django_db_keepdb}
+    connection.settings_dict["TEST"].update(copied)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -36,6 +36,9 @@ from quota import services as quota
 from quota.models import Allowance, QuotaAccount
 from quota.periods import Period
 from quota.statuses import Feature
+from webhooks.models import WebhookEndpoint
+from webhooks.secrets import seal_secret
+from webhooks.signing import new_secret
 
 RELAY = RelaySettings(
     host="relay.example.net", port=587, username="acme", password="opensesame"
@@ -228,3 +231,16 @@ def _primary_address(identity: Identity) -> str:
 def key_hash_of(text: str) -> str:
     """Return a ledger key hash for a test's key."""
     return sha256_hex(text.encode())
+
+
+class WebhookEndpointFactory(DjangoModelFactory[WebhookEndpoint]):
+    """An endpoint of a tenant that is told of everything; its URL is never called."""
+
+    class Meta:
+        model = WebhookEndpoint
+
+    id = factory.LazyFunction(lambda: new_id("whk"))
+    tenant = factory.SubFactory(TenantFactory)
+    url = "https://hooks.example.com:1/pylota"  # a port that no call is made to
+    events = ["*"]
+    secret_enc = factory.LazyAttribute(lambda row: seal_secret(row.id, new_secret()))

@@ -26,6 +26,7 @@ ONCE = f"{WITH_BODY} invalid_idempotency_key idempotency_conflict request_in_pro
 LIST = "invalid_request cursor_expired"
 NO_IDENTITY = "identity_not_found"
 NO_MESSAGE = "identity_not_found message_not_found"
+NO_WEBHOOK = "webhook_not_found"
 NO_ADDRESS = "address_invalid address_unsupported"
 SEND = (
     f"{ONCE} idempotency_key_required identity_not_found tenant_suspended"
@@ -51,7 +52,7 @@ CODES: dict[tuple[str, str], str] = {
     ("tenant-billing", "PATCH"): f"{WITH_BODY} tenant_not_found",
     ("tenant-identities", "POST"): f"{ONCE} tenant_not_found domain_not_found"
     f" {NO_ADDRESS} address_reserved local_part_too_long client_id_conflict"
-    " username_taken address_taken domain_not_ready",
+    " username_taken address_taken domain_not_ready billing_limit",
     ("tenant-identities", "GET"): f"{LIST} tenant_not_found",
     ("identities", "GET"): LIST,
     ("identity-lookup", "GET"): f"invalid_request {NO_ADDRESS} {NO_IDENTITY}",
@@ -99,6 +100,20 @@ CODES: dict[tuple[str, str], str] = {
     ("key", "GET"): KEY,
     ("key", "DELETE"): f"invalid_request {KEY}",
     ("key-rotate", "POST"): f"{ONCE} {KEY}",
+    ("usage", "GET"): "invalid_request tenant_not_found",
+    ("usage-daily", "GET"): "invalid_request tenant_not_found",
+    ("webhooks", "POST"): f"{ONCE} webhook_limit_reached",
+    ("webhooks", "GET"): LIST,
+    ("tenant-webhooks", "POST"): f"{ONCE} tenant_not_found webhook_limit_reached",
+    ("tenant-webhooks", "GET"): f"{LIST} tenant_not_found",
+    ("webhook", "GET"): NO_WEBHOOK,
+    ("webhook", "PATCH"): f"{WITH_BODY} {NO_WEBHOOK}",
+    ("webhook", "DELETE"): f"invalid_request {NO_WEBHOOK}",
+    ("webhook-rotate-secret", "POST"): f"{ONCE} {NO_WEBHOOK}",
+    ("webhook-test", "POST"): "invalid_request invalid_idempotency_key"
+    f" idempotency_conflict request_in_progress {NO_WEBHOOK}",
+    ("webhook-replay", "POST"): f"{ONCE} {NO_WEBHOOK}",
+    ("webhook-deliveries", "GET"): f"{LIST} {NO_WEBHOOK}",
     ("audit-events", "GET"): LIST,
     ("events", "GET"): LIST,
     ("signing-key-rotate", "POST"): "invalid_request invalid_idempotency_key"

@@ -14,8 +14,8 @@ from core import clock
 from core.database import execute, fetch_one
 from webhooks.catalogue import EVERYTHING, PLATFORM_ONLY, TEST
 
-BATCH: Final = 500
-"""Events of one transaction; each may go to forty endpoints."""
+BATCH: Final = 100
+"""Events of one transaction: each may go to forty endpoints, and mail waits for it."""
 
 JUMP: Final = 1_000_000_000
 """How far numbers jump after a restore: past whatever was given out and is lost."""
@@ -103,6 +103,14 @@ _PARAMETERS: Final[dict[str, Any]] = {
 }
 
 
+def hold_outbox() -> None:
+    """Let nobody number events until the caller's transaction ends.
+
+    Who numbers meanwhile has committed by then, or begins after it.
+    """
+    fetch_one(_HELD)
+
+
 def number_all() -> int:
     """Number until nothing is left that may be; return how many events: the alarm."""
     events = 0
@@ -130,7 +138,7 @@ def jump_ahead() -> int:
     that was behind, before workers and web start. ``position`` and every ``sequence``
     jump by ``JUMP``; doing it twice is harmless. Returns the feed's new place.
     """
-    fetch_one(_HELD)
+    hold_outbox()
     for statement in _JUMP_SEQUENCES:
         execute(statement, {"jump": JUMP})
     row = fetch_one(_JUMP_POSITION, {"jump": JUMP})

@@ -28,7 +28,7 @@ from mailboxes.api.identity_schemas import (
     Promotion,
     Retirement,
 )
-from mailboxes.api.once import KEY_HEADER, Answer, F, answer_once
+from mailboxes.api.once import KEY_HEADER, Answer, Parses, T, answer_once
 from mailboxes.callers import caller_of
 from mailboxes.models import Address
 from mailboxes.paging import page_of
@@ -221,8 +221,8 @@ class RetireView(ApiView):
 
 def _once(
     request: Request,
-    form: type[F],
-    do: Callable[[F], Answer],
+    form: Parses[T],
+    do: Callable[[T], Answer],
     identity_id: str,
     address_id: str,
 ) -> Response:

@@ -48,6 +48,10 @@ from mailboxes.selectors import (
 from mailboxes.services import hold_names
 from mailboxes.shown import identity_json
 from mailboxes.statuses import AddressStatus, IdentityStatus, KeyLevel
+from quota.billing_services import tell_of_limit
+from quota.counts import count_gone, count_new
+from quota.errors import BillingLimit
+from quota.statuses import Feature
 
 TAGS: Final = ["identities"]
 _NEW: Final = OpenApiExample("A desk", value=IdentityCreate.example, request_only=True)
@@ -73,6 +77,8 @@ class TenantIdentitiesView(ApiView):
                     400: "`invalid_request`, `invalid_idempotency_key`; the name:"
                     " `address_invalid`, `address_unsupported`, `address_reserved`,"
                     " `local_part_too_long`.",
+                    402: "`billing_limit`: the plan has no room for one more"
+                    " (`details.feature`).",
                     403: "`permission_denied`, `scope_denied` (`details.field`,"
                     " `details.ceiling`).",
                     404: "`tenant_not_found`, `domain_not_found`.",
@@ -97,12 +103,16 @@ class TenantIdentitiesView(ApiView):
             identity, is_new = _made(tenant, form, caller)
             return Answer(identity_json(identity), status=201 if is_new else 200)
 
-        return answer_once(
-            request,
-            IdentityCreate,
-            create,
-            reach=lambda: tenant_in_reach(tenant_id, caller=caller),
-        )
+        try:
+            return answer_once(
+                request,
+                IdentityCreate,
+                create,
+                reach=lambda: tenant_in_reach(tenant_id, caller=caller),
+            )
+        except BillingLimit as refused:
+            tell_of_limit(refused)  # what was made is undone
+            raise
 
     @described(
         operation_id="listIdentitiesOfTenant",
@@ -237,7 +247,10 @@ class IdentityView(ApiView):
         Nothing.parse(read_optional_json(request._request))
         with transaction.atomic(durable=True):
             is_new = delete_identity(identity_id, actor_key_id=caller.key_id)
-            shown = identity_json(Identity.objects.get(id=identity_id))
+            identity = Identity.objects.get(id=identity_id)
+            if is_new:
+                count_gone(identity.tenant_id, Feature.INBOXES)
+            shown = identity_json(identity)
         return Response(shown, status=202 if is_new else 200)
 
 
@@ -261,6 +274,7 @@ def _made(
         own=None if own is None else tenant_domain(own, tenant_id=tenant.id),
         actor_key_id=caller.key_id,
     )
+    count_new(tenant.id, Feature.INBOXES, ref=identity.id)
     return identity, True
 
 

@@ -6,7 +6,7 @@ look-up, and only then the rules of the service (REST contract, section 1.5).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from django.db import transaction
 from drf_spectacular.utils import OpenApiParameter
@@ -17,7 +17,6 @@ from core.bodies import read_optional_json
 from core.canonical import key_hash
 from core.errors import PylotaError
 from core.fingerprint import fingerprint
-from core.forms import Form
 from core.idempotency import HEADER, optional_key
 from mailboxes.callers import caller_of
 from mailboxes.repeats import (
@@ -29,8 +28,8 @@ from mailboxes.repeats import (
     remember,
 )
 
-F = TypeVar("F", bound=Form)
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 KEY_HEADER: Final = OpenApiParameter(
     name="Idempotency-Key",
@@ -39,6 +38,13 @@ KEY_HEADER: Final = OpenApiParameter(
     description="Optional. The same call under the same key is done once; a repeat"
     " gets the first answer, without the secret that it may have shown.",
 )
+
+
+class Parses(Protocol[T_co]):
+    """A form, or what chooses between some: gives what a body says."""
+
+    def parse(self, body: dict[str, Any]) -> T_co:
+        """Return it; raises InvalidRequest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +62,24 @@ class Answer:
 
 def answer_once(
     request: Request,
-    form: type[F],
-    do: Callable[[F], Answer],
+    form: Parses[T],
+    do: Callable[[T], Answer],
     *,
     reach: Callable[[], object] = lambda: None,
+    before: Callable[[T], object] | None = None,
     again: Callable[[dict[str, Any]], dict[str, Any]] = lambda kept: kept,
 ) -> Response:
     """Do what a POST asks for in one transaction, or give the answer it had before.
 
     ``do`` joins the transaction and may raise any refusal: then nothing is kept.
     ``reach`` raises when the path is out of the key's reach: such a path is not there,
-    whatever else is wrong with the request. ``again`` makes the first answer of what
-    was kept of it.
+    whatever else is wrong with the request. ``before`` is called outside of the
+    transaction, for what asks the network, unless there is an answer already. ``again``
+    makes the first answer of what was kept of it.
     """
     key, body, asked = _asked(request, form.parse, reach)
+    if before is not None and not _is_answered(request, key, body):
+        before(asked)
     with transaction.atomic(durable=True):
         if key is None:
             return _response(do(asked))
@@ -120,6 +130,10 @@ def _asked(
     except PylotaError:
         reach()
         raise
+
+
+def _is_answered(request: Request, key: str | None, body: dict[str, Any]) -> bool:
+    return key is not None and find_answer(_place(request, key, body)) is not None
 
 
 def _remember(place: Place, answer: Answer) -> None:

@@ -22,6 +22,7 @@ PATH_PARTS: Final[Mapping[str, dict[str, Any]]] = {
     "message_id": _id("msg", "One of the identity's messages."),
     "attachment_id": _id("att", "One of the message's files."),
     "key_id": _id("key", "The API key."),
+    "webhook_id": _id("whk", "The webhook endpoint."),
     "purpose": {
         "schema": {"type": "string", "enum": KeyPurpose.values},
         "description": "What the keys of this ring sign.",

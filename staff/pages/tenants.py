@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
 
 from core.acts import Act, ActingAdmin
 from delivery.models import OutboundState
@@ -79,6 +81,13 @@ class TenantAdmin(ActingAdmin):
     ordering = ("-created_at", "id")
     exact_search = ("id", "slug")
     exclude = ("policy", "policy_ceilings")
+    readonly_fields = ("allowances",)
+
+    @admin.display(description="allowances, caps and use")
+    def allowances(self, tenant: Tenant) -> str:
+        """Return the link to the tenant's account."""
+        where = reverse("admin:quota_quotaaccount_change", args=(tenant.pk,))
+        return format_html('<a class="underline" href="{}">Look at them</a>', where)
 
     def change_view(
         self,

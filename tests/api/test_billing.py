@@ -167,7 +167,7 @@ def test_past_the_plan_a_send_is_refused_keeps_nothing_and_is_told_of_once(
     assert not Hold.objects.exists()
     assert not Counter.objects.exists()
     event = Event.objects.get(type="billing.limit_reached")
-    assert event.payload["data"] == error["details"]
+    assert {**event.payload["data"], "upgrade_url": None} == error["details"]
     assert event.payload["sequence"] is None
 
     # When the plan is raised, then the same key sends, exactly once

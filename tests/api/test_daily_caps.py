@@ -6,6 +6,7 @@ import pytest
 
 from core import objects
 from core.clock import database_now
+from delivery.models import OutboundState
 from mailboxes.models import Event, Identity, Message, Tenant
 from mailboxes.services import pause_identity
 from outbound import services
@@ -68,6 +69,22 @@ def test_a_cap_that_is_reached_is_seen_before_a_lock_is_taken_or_a_byte_written(
 
     assert (refused.status_code, code_of(refused)) == (429, "daily_cap_reached")
     assert touched == []
+
+
+def test_r06_three_past_the_cap_are_refused_and_nothing_stays_queued(
+    api: ApiClient, identity: Identity
+) -> None:
+    Identity.objects.update(send_policy={"daily_cap": 2})
+
+    answers = [api.send(booking(), key=f"k{n}") for n in range(5)]
+
+    assert [answer.status_code for answer in answers] == [202, 202, 429, 429, 429]
+    for refused in answers[2:]:
+        assert refused.json()["error"]["details"]["resets_at"]
+    for answer in answers[:2]:
+        work(answer.json()["id"], ScriptedTransport())
+    assert {message.status for message in Message.objects.all()} == {"submitted"}
+    assert not OutboundState.objects.exists()
 
 
 def test_a_replay_costs_no_count(api: ApiClient, identity: Identity) -> None:

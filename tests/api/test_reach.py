@@ -18,6 +18,7 @@ from tests.factories import AddressFactory
 from tests.support.api import ApiClient
 from tests.support.calls import Call, body_of, calls, filled, route_of
 from tests.support.lived_in import NAMED, lived_in
+from webhooks.models import WebhookEndpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -39,6 +40,8 @@ MISSING = {
     "doubtful_message_id": new_id("msg"),
     "attachment_id": new_id("att"),
     "key_id": new_id("key"),
+    "webhook_id": new_id("whk"),
+    "event_id": new_id("evt"),
 }
 
 
@@ -133,6 +136,7 @@ def test_the_foreign_rows_do_exist(foreign: dict[str, str]) -> None:
     for name in ("address_id", "pending_address_id"):
         assert Address.objects.filter(id=foreign[name], **of_tenant).exists()
     assert ApiKey.objects.filter(id=foreign["key_id"], **of_tenant).exists()
+    assert WebhookEndpoint.objects.filter(id=foreign["webhook_id"], **of_tenant)
     assert Suppression.objects.filter(**of_tenant).exists()
     assert SendListEntry.objects.filter(entry=foreign["entry"], **of_tenant).exists()
     assert {n for n in foreign if foreign[n] == MISSING[n]} == {

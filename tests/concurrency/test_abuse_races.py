@@ -91,10 +91,10 @@ def one_short_of(kind: DeliveryKind, sent: list[Message], n: int) -> list[str]:
 def test_two_events_over_the_threshold_at_once_pause_once(
     racers: Racers, sent: list[Message], deadlocks: Deadlocks
 ) -> None:
-    """Two hundred rounds, of complaints and of bounces by turns."""
+    """A hundred rounds, of complaints and of bounces by turns."""
     kinds = (DeliveryKind.COMPLAINED, DeliveryKind.BOUNCED)
 
-    for n in range(200):
+    for n in range(100):
         due = one_short_of(kinds[n % 2], sent, n)
 
         assert racers.at_once([partial(apply_event, row) for row in due]) == [

@@ -20,7 +20,7 @@ from tests.support.scripted import accepted
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 LOST = Unknown(UncertainReason.TIMEOUT, "no answer")
-PROBES, OPENINGS = 200, 20
+PROBES, OPENINGS = 100, 20
 WORKERS = 3
 
 

@@ -7,13 +7,10 @@ from functools import partial
 import pytest
 
 from core import clock
-from core.clock import database_now
-from delivery import inbox
 from delivery.errors import NotUncertain
-from delivery.events import DeliveryEvent
 from delivery.models import Attempt, OutboundState, ProviderEvent
 from delivery.services import apply_event, resolve
-from delivery.statuses import DeliveryKind, EventSource
+from delivery.statuses import DeliveryKind
 from mailboxes.models import Event, Message
 from mailboxes.statuses import MessageStatus
 from outbound import claims
@@ -22,11 +19,18 @@ from outbound.claims import Claim
 from quota.services import sweep_holds
 from tests.factories import AddressFactory, QueuedMessageFactory, ThreadFactory
 from tests.services.conftest import assert_units_add_up
+from tests.support.bulk_queue import queue_in_bulk
+from tests.support.doubts import A, B, doubts, stored, told
 from tests.support.racers import Racers
 from tests.support.scripted import accepted
 
 pytestmark = pytest.mark.django_db(transaction=True)
-A, B = "a@example.net", "b@example.net"
+
+
+@pytest.fixture
+def bulk(transactional_db: None) -> list[str]:
+    """The ids of a hundred queued messages of one mailbox."""
+    return queue_in_bulk(AddressFactory.create().identity, 100, recipients=(A, B))
 
 
 @pytest.fixture
@@ -47,25 +51,22 @@ def overdue() -> timedelta:
 
 
 def test_eight_workers_on_one_message_get_one_claim(
-    messages: Iterator[Message], racers: Racers
+    bulk: list[str], racers: Racers
 ) -> None:
-    for _ in range(60):
-        message = next(messages)
-
-        got = racers.at_once([partial(claims.claim, message.public_id)] * 8)
+    for message_id in bulk[:60]:
+        got = racers.at_once([partial(claims.claim, message_id)] * 8)
 
         assert [type(one) for one in got if one is not None] == [Claim]
-        assert Attempt.objects.filter(message=message).count() == 1
+        assert Attempt.objects.filter(message__public_id=message_id).count() == 1
         claim = next(one for one in got if isinstance(one, Claim))
         claims.record(claim, accepted(claim.outgoing))
 
 
 def test_a_record_and_three_alarms_at_once_agree_on_one_end(
-    messages: Iterator[Message], racers: Racers
+    bulk: list[str], racers: Racers
 ) -> None:
-    for _ in range(100):
-        message = next(messages)
-        claim = claims.claim(message.public_id)
+    for message_id in bulk:
+        claim = claims.claim(message_id)
         assert claim is not None
         clock.offset += overdue()
 
@@ -77,53 +78,35 @@ def test_a_record_and_three_alarms_at_once_agree_on_one_end(
         )
 
         assert not [one for one in got if isinstance(one, Exception)]
-        message.refresh_from_db()
+        message = Message.objects.get(public_id=message_id)
         assert message.status == MessageStatus.SUBMITTED
         assert not OutboundState.objects.filter(message=message).exists()
     assert_units_add_up(message)
 
 
 def test_one_record_run_eight_times_at_once_counts_once(
-    messages: Iterator[Message], racers: Racers
+    bulk: list[str], racers: Racers
 ) -> None:
-    for _ in range(40):
-        message = next(messages)
-        claim = claims.claim(message.public_id)
+    for message_id in bulk[:40]:
+        claim = claims.claim(message_id)
         assert claim is not None
 
         racers.at_once([partial(record_accepted, claim)] * 8)
 
-        told = Event.objects.filter(payload__data__message__id=message.public_id)
-        assert told.count() == 1
-    assert_units_add_up(message)
+        heard = Event.objects.filter(payload__data__message__id=message_id)
+        assert heard.count() == 1
+    assert_units_add_up(Message.objects.get(public_id=bulk[0]))
 
 
-def test_resolving_racing_an_event_leaves_one_winner(
-    messages: Iterator[Message], racers: Racers
-) -> None:
-    for n in range(150):
-        message = next(messages)
-        claims.claim(message.public_id)
-        clock.offset += overdue()
-        sweep_claims()
-        inbox.store(
-            [
-                DeliveryEvent(
-                    source=EventSource.SIMULATOR,
-                    event_id=f"race:{n}:{recipient}",
-                    provider_message_id=f"p-{n}",
-                    sender=message.from_address or "",
-                    recipient=recipient,
-                    kind=DeliveryKind.DELIVERED,
-                    occurred_at=database_now(),
-                    subject=message.subject,
-                )
-                for recipient in (A, B)
-            ],
-            due_at=[database_now()] * 2,
-        )
-        rows = ProviderEvent.objects.filter(event_id__startswith=f"race:{n}:")
-        first, second = rows.values_list("id", flat=True)
+def test_two_events_and_an_answer_at_once_leave_one_winner(racers: Racers) -> None:
+    """Row 11, with an event for each recipient; both know the send by its subject."""
+    messages = doubts(AddressFactory.create().identity, 100, recipients=(A, B))
+    said = [
+        [told(message, DeliveryKind.DELIVERED, recipient=one) for one in (A, B)]
+        for message in messages
+    ]
+    for message, events in zip(messages, said, strict=True):
+        first, second = stored(*events)
 
         got = racers.at_once(
             [
@@ -140,9 +123,8 @@ def test_resolving_racing_an_event_leaves_one_winner(
             MessageStatus.FAILED,
             MessageStatus.DELIVERED,
         }
-        Message.objects.filter(pk=message.pk).update(subject=f"done {n}")
         ProviderEvent.objects.filter(state="pending").delete()
-    assert_units_add_up(message)
+    assert_units_add_up(messages[0])
 
 
 def test_a_hold_that_expires_while_its_send_settles_is_closed_once(

@@ -1,6 +1,7 @@
 """Processes die and answers are lost around a submit (faults, rows 3, 4, 5, 27, 29)."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,37 @@ from quota.models import Allowance, Hold
 from tests.support.api import ApiClient, booking
 from tests.support.database import database_url
 from tests.support.pg_proxy import Fault, PgProxy
-from tests.support.processes import Processes
+from tests.support.processes import Processes, Running
 from tests.support.web import Sender
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LEDGER = "insert into idempotency"
+
+
+@pytest.fixture(scope="module")
+def group(
+    django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Processes]:
+    """Starts the web processes that nobody kills."""
+    found = Processes(tmp_path_factory.mktemp("webs"))
+    yield found
+    found.end_all()
+
+
+@pytest.fixture(scope="module")
+def web(group: Processes) -> Running:
+    """A web process for the retries."""
+    return group.web()
+
+
+@pytest.fixture(scope="module")
+def cut_off(group: Processes) -> Iterator[tuple[PgProxy, Running]]:
+    """A proxy to the database, and a web process of one thread behind it."""
+    with PgProxy(database_url()) as proxy:
+        running = group.web(threads=1, DATABASE_URL=proxy.url)
+        yield proxy, running
+        running.kill()
 
 
 def stored(sender: Sender) -> list[Message]:
@@ -36,7 +62,7 @@ def copies(settings: Any) -> set[str]:
 
 
 def test_a_web_process_killed_after_the_copy_leaves_no_row_and_a_retry_works(
-    processes: Processes, sender: Sender
+    processes: Processes, web: Running, sender: Sender
 ) -> None:
     doomed = processes.web(planted="submit.copied=kill")
     with pytest.raises(ConnectionError):
@@ -45,19 +71,17 @@ def test_a_web_process_killed_after_the_copy_leaves_no_row_and_a_retry_works(
     assert stored(sender) == []
     assert not LedgerEntry.objects.exists()
     assert not Hold.objects.exists()
-    web = processes.web()
     answer = sender.post(web.url, "key", booking())
     assert (answer.status, answer.body["deduplicated"]) == (202, False)
 
 
 def test_a_web_process_killed_before_its_commit_leaves_no_row(
-    processes: Processes, sender: Sender
+    processes: Processes, web: Running, sender: Sender
 ) -> None:
     doomed = processes.web(planted="submit.inserted=kill")
     with pytest.raises(ConnectionError):
         sender.post(doomed.url, "key", booking())
 
-    web = processes.web()
     answer = sender.post(web.url, "key", booking())
 
     assert (answer.status, answer.body["deduplicated"]) == (202, False)
@@ -66,7 +90,7 @@ def test_a_web_process_killed_before_its_commit_leaves_no_row(
 
 
 def test_a_web_process_killed_after_its_commit_has_accepted_and_a_retry_replays(
-    processes: Processes, sender: Sender
+    processes: Processes, web: Running, sender: Sender
 ) -> None:
     doomed = processes.web(planted="submit.committed=kill")
     with pytest.raises(ConnectionError):
@@ -76,24 +100,21 @@ def test_a_web_process_killed_after_its_commit_has_accepted_and_a_retry_replays(
     assert message.status == "queued"
     assert message.raw_key is not None
     assert objects.exists(message.raw_key)
-    web = processes.web()
     answer = sender.post(web.url, "key", booking())
     assert (answer.status, answer.body["id"]) == (202, message.public_id)
     assert answer.body["deduplicated"] is True
 
 
 def test_a_commit_whose_answer_is_lost_is_looked_up_and_answered(
-    processes: Processes, sender: Sender
+    cut_off: tuple[PgProxy, Running], sender: Sender
 ) -> None:
-    with PgProxy(database_url()) as proxy:
-        web = processes.web(DATABASE_URL=proxy.url)
-        lost = proxy.at_commit(Fault.CUT_AFTER, marker=LEDGER)
+    proxy, web = cut_off
+    lost = proxy.at_commit(Fault.CUT_AFTER, marker=LEDGER)
 
-        answer = sender.post(web.url, "key", booking())
+    answer = sender.post(web.url, "key", booking())
 
-        lost.wait()
-        again = sender.post(web.url, "key", booking())
-        processes.end_all()
+    lost.wait()
+    again = sender.post(web.url, "key", booking())
     assert (answer.status, answer.body["deduplicated"]) == (202, False)
     (message,) = stored(sender)
     assert message.public_id == answer.body["id"] == again.body["id"]
@@ -103,45 +124,41 @@ def test_a_commit_whose_answer_is_lost_is_looked_up_and_answered(
 
 
 def test_a_commit_that_never_arrived_is_a_503_and_a_retry_is_as_new(
-    processes: Processes, sender: Sender
+    cut_off: tuple[PgProxy, Running], sender: Sender
 ) -> None:
-    with PgProxy(database_url()) as proxy:
-        web = processes.web(DATABASE_URL=proxy.url)
-        lost = proxy.at_commit(Fault.CUT_BEFORE, marker=LEDGER)
+    proxy, web = cut_off
+    lost = proxy.at_commit(Fault.CUT_BEFORE, marker=LEDGER)
 
-        answer = sender.post(web.url, "key", booking())
+    answer = sender.post(web.url, "key", booking())
 
-        lost.wait()
-        assert (answer.status, answer.code) == (503, "unavailable")
-        assert stored(sender) == []
-        again = sender.post(web.url, "key", booking())
-        processes.end_all()
+    lost.wait()
+    assert (answer.status, answer.code) == (503, "unavailable")
+    assert stored(sender) == []
+    again = sender.post(web.url, "key", booking())
     assert (again.status, again.body["deduplicated"]) == (202, False)
     assert len(stored(sender)) == 1
 
 
 def test_with_the_database_away_nobody_can_tell_and_a_retry_replays(
-    processes: Processes, sender: Sender
+    cut_off: tuple[PgProxy, Running], sender: Sender
 ) -> None:
-    with PgProxy(database_url()) as proxy:
-        # Given a process whose one thread has its connection, and no other is let in
-        web = processes.web(threads=1, DATABASE_URL=proxy.url)
-        assert sender.get(web.url, "/v1/me").status == 200
-        proxy.refuse()
-        lost = proxy.at_commit(Fault.CUT_AFTER, marker=LEDGER)
+    # Given a process whose one thread has its connection, and no other is let in
+    proxy, web = cut_off
+    assert sender.get(web.url, "/v1/me").status == 200
+    proxy.refuse()
+    lost = proxy.at_commit(Fault.CUT_AFTER, marker=LEDGER)
 
-        # When the answer to its COMMIT is lost
-        answer = sender.post(web.url, "key", booking())
+    # When the answer to its COMMIT is lost
+    answer = sender.post(web.url, "key", booking())
 
-        # Then the row stands, with its copy, and a retry finds it
-        lost.wait()
-        assert (answer.status, answer.code) == (503, "unavailable")
-        (message,) = stored(sender)
-        assert message.raw_key is not None
-        assert objects.exists(message.raw_key)
-        proxy.admit()
-        again = sender.post(web.url, "key", booking())
-        processes.end_all()
+    # Then the row stands, with its copy, and a retry finds it
+    lost.wait()
+    assert (answer.status, answer.code) == (503, "unavailable")
+    (message,) = stored(sender)
+    assert message.raw_key is not None
+    assert objects.exists(message.raw_key)
+    proxy.admit()
+    again = sender.post(web.url, "key", booking())
     assert (again.status, again.body["id"]) == (202, message.public_id)
     assert again.body["deduplicated"] is True
 

@@ -10,23 +10,36 @@ from django.contrib.auth.models import User
 
 from tests.e2e.test_settings import PRODUCTION
 from tests.support.database import database_url
-from tests.support.processes import Processes
+from tests.support.processes import Processes, Running
 
 HOST = PRODUCTION["PM_API_HOST"]
 PATH = "/admin/login/?next=/admin/"
 PROXIED = {"Host": HOST, "X-Forwarded-Proto": "https"}
 
 
-@pytest.fixture
-def production(processes: Processes) -> Iterator[httpx.Client]:
-    """Talk to a web in production like the proxy of docker/ does."""
+@pytest.fixture(scope="module")
+def in_production(
+    django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """A web that is configured as in production."""
     environment: dict[str, Any] = {
         **PRODUCTION,
         "DATABASE_URL": database_url(),
         "CELERY_BROKER_URL": "memory://",
     }
-    web = processes.web(**environment)
-    with httpx.Client(base_url=web.url, headers=PROXIED, timeout=30) as client:
+    group = Processes(tmp_path_factory.mktemp("production"))
+    yield group.web(**environment)
+    group.end_all()
+
+
+@pytest.fixture
+def production(
+    transactional_db: None, in_production: Running
+) -> Iterator[httpx.Client]:
+    """Talk to a web in production like the proxy of docker/ does."""
+    with httpx.Client(
+        base_url=in_production.url, headers=PROXIED, timeout=30
+    ) as client:
         yield client
 
 

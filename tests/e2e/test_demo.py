@@ -7,7 +7,6 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -75,13 +74,10 @@ def curl_of_the_readme(variables: dict[str, str]) -> tuple[str, dict[str, str], 
     return urlsplit(url).path, headers, body
 
 
-@pytest.fixture
-def demo(processes: Processes) -> Iterator[ShownDemo]:
-    """Show it; end it with its children before the test's database goes."""
-    shown = ShownDemo(processes)
-    yield shown
-    if shown.running.is_alive:
-        shown.running.end(seconds=15)
+@pytest.fixture(scope="module")
+def demo(company: Processes) -> ShownDemo:
+    """Show it once; the second test of it ends it."""
+    return ShownDemo(company)
 
 
 def test_one_mail_leaves_although_it_was_asked_for_twice(demo: ShownDemo) -> None:
@@ -183,16 +179,16 @@ def test_what_it_prints_to_go_on_with_works_as_printed(demo: ShownDemo) -> None:
 
 
 def test_a_port_in_use_makes_way_for_a_free_one_and_it_says_so(
-    processes: Processes,
+    company: Processes, tmp_path: Path
 ) -> None:
     with contextlib.closing(socket.socket()) as squatter:
         with contextlib.suppress(OSError):  # somebody else's will do as well
             squatter.bind(("127.0.0.1", 8000))
             squatter.listen()
-        running = processes.run(
+        running = company.run(
             "demo",
             [sys.executable, str(ROOT / "manage.py"), "demo"],
-            {"PM_DATA_DIR": processes.folder / "data", "PM_WORKER_THREADS": 2},
+            {"PM_DATA_DIR": tmp_path / "data", "PM_WORKER_THREADS": 2},
         )
         until(
             lambda: "web, worker, beat" in running.output or not running.is_alive,
@@ -205,16 +201,18 @@ def test_a_port_in_use_makes_way_for_a_free_one_and_it_says_so(
     running.end(seconds=15)
 
 
-def test_it_refuses_to_mail_to_a_relay_of_somebody(processes: Processes) -> None:
-    running = processes.run(
+def test_it_refuses_to_mail_to_a_relay_of_somebody(
+    company: Processes, tmp_path: Path
+) -> None:
+    running = company.run(
         "demo",
         [sys.executable, str(ROOT / "manage.py"), "demo", "--port", "0"],
         {
-            "PM_DATA_DIR": processes.folder / "data",
+            "PM_DATA_DIR": tmp_path / "data",
             "PM_PLATFORM_RELAY_URL": "smtps://u:p@relay.example.com",
         },
     )
 
     assert running.process.wait(timeout=60) == 1
     assert "mails to its own catcher" in running.output
-    assert not (Path(processes.folder) / "data" / "log").exists()
+    assert not (tmp_path / "data" / "log").exists()

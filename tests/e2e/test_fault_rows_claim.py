@@ -125,7 +125,7 @@ def test_a_thread_whose_holder_was_killed_is_free_once_the_claim_has_ended(
     """Row 32: SIGKILL with a reply in its hands; the next reply waits, and follows."""
     # Given a reply whose worker dies right after its claim, and one that stands still
     pace = {**SHORT, "PM_CLAIM_SECONDS": 4}
-    doomed = crew.worker(planted="deliver.claimed=kill", wait=False, **pace)
+    doomed = crew.worker(planted="deliver.claimed=kill", **pace)
     other = crew.worker(**pace)
     other.freeze()
     asked = received(Identity.objects.get(id=sender.account.identity_id))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.management import load_command_class
 
 from tests.e2e.test_settings import PRODUCTION, ROOT
 from tests.support.processes import free_port
@@ -74,16 +75,31 @@ def test_a_database_that_is_away_is_one_line(
     assert "hush" not in errors
 
 
+REFUSED = "argument --port: must be a number from 0 to 65535\n"
+
+
 @pytest.mark.parametrize("command", ["up", "demo"])
 @pytest.mark.parametrize("port", ["65536", "-1", "http"])
 def test_a_port_that_is_none_is_refused(
-    tmp_path: Path, command: str, port: str
+    capsys: pytest.CaptureFixture[str], command: str, port: str
 ) -> None:
+    found = load_command_class("pylota", command)
+    vars(found)["_called_from_command_line"] = True
+    parser = found.create_parser("manage.py", command)
+
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args([f"--port={port}"])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(REFUSED)
+
+
+def test_a_port_that_is_none_starts_nothing(tmp_path: Path) -> None:
     database = "postgres://127.0.0.1:1/d"
 
     status, _, errors = manage(
-        tmp_path, command, f"--port={port}", PM_ENV="local", DATABASE_URL=database
+        tmp_path, "up", "--port=-1", PM_ENV="local", DATABASE_URL=database
     )
 
     assert status == 2
-    assert errors.endswith("argument --port: must be a number from 0 to 65535\n")
+    assert errors.endswith(REFUSED)

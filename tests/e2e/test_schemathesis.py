@@ -23,7 +23,7 @@ from mailboxes.statuses import AddressStatus, KeyPurpose
 from outbound.links import LinkTarget, mint_link
 from pylota.api.path_parts import PATH_PARTS
 from tests.factories import AddressFactory
-from tests.support.lived_in import alias, lived_in
+from tests.support.lived_in import alias, hooked, lived_in
 from tests.support.processes import ROOT, Processes, Running
 from tests.support.sns import (
     FILE,
@@ -56,6 +56,7 @@ PHASES = {
     "tenant": "examples,fuzzing,stateful",  # coverage is of forms, not of levels
 }
 ANSWERS = ("replyToMessage", "replyAllToMessage", "forwardMessage")
+USAGE = ("getUsage", "listDailyUsage")
 KEYS_TO_MAKE = """
 [dictionaries.owner]
 values = ["{identity}"]
@@ -72,6 +73,16 @@ include-operation-id = "createKey"
 "body.identity_id" = {{ dictionary = "owner" }}
 "body.permissions[*]" = {{ dictionary = "scope" }}
 "body.expires_at" = {{ dictionary = "later" }}
+"""
+ENDPOINTS_TO_MAKE = """
+[dictionaries.nearby]
+values = ["https://127.0.0.1/hook"]
+
+[[operations]]
+include-operation-id = ["createWebhook", "createPlatformWebhook"]
+[operations.parameters]
+"body.url" = { dictionary = "nearby" }
+"body.identity_ids[*]" = { dictionary = "owner" }
 """
 HOOKS = {"platform": "schemathesis_reach", "tenant": "schemathesis_checks"}
 Parts = Mapping[str, str]
@@ -99,6 +110,7 @@ def configuration(everywhere: Parts, of_its_own: Mapping[str, Parts]) -> str:
             *fed(parts),
         ]
     lines.append(KEYS_TO_MAKE.format(identity=everywhere["path.identity_id"]))
+    lines.append(ENDPOINTS_TO_MAKE)
     return "\n".join(lines)
 
 
@@ -111,6 +123,7 @@ def world(identity: Identity, *, other: Identity) -> str:
     rows = lived_in(identity)
     spare = AddressFactory.create(identity__tenant=identity.tenant).identity
     doomed = AddressFactory.create(identity__tenant=identity.tenant).identity_id
+    hooks = [hooked(identity.tenant_id).id for _ in range(2)]
     keys = [create_key(name=f"k{n}", identity=spare).key.id for n in range(2)]
     aliases = [alias(spare).id for _ in range(2)]
     pending = alias(spare, status=AddressStatus.PENDING).id
@@ -126,6 +139,8 @@ def world(identity: Identity, *, other: Identity) -> str:
             "deleteAddress": of(spare, pending),
             "revokeKey": {"path.key_id": keys[0]},
             "rotateKey": {"path.key_id": keys[1]},
+            "deleteWebhook": {"path.webhook_id": hooks[0]},
+            "updateWebhook": {"path.webhook_id": hooks[1]},
             "changeTenant": {"path.tenant_id": other.tenant_id},
             "changePolicy": {"path.tenant_id": other.tenant_id},
             "resolveMessage": {
@@ -136,6 +151,7 @@ def world(identity: Identity, *, other: Identity) -> str:
                 "path.identity_id": identity.id,
                 "path.message_id": rows["queued_message_id"],
             },
+            **{usage: {"query.tenant_id": identity.tenant_id} for usage in USAGE},
             # no worker runs: a second answer would wait for the first one's thread
             **{answer: {"query.dry_run": "true"} for answer in ANSWERS},
             "rotateSigningKey": {"path.purpose": "thread"},

@@ -1,9 +1,11 @@
 """A wrong or missing variable stops the start, and names itself."""
 
 import base64
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,43 +32,81 @@ PRODUCTION = {
 }
 
 
-def start(folder: Path, **changed: str) -> str:
-    """Load the settings in a process of its own; return what it said if it failed."""
-    done = load(folder, "import pylota.settings", **changed)
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+# forks itself for each line of variables, with all but the settings imported
+LOADER = """
+import json, os, sys
+import core.sealing, dj_database_url, domains.relay, mailboxes.policy
+import pylota.api.answer_headers, pylota.env, pylota.local, pylota.logs
+for line in sys.stdin:
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.dup2(writing, 2)
+        os.environ.clear()
+        os.environ.update(json.loads(line))
+        import pylota.settings
+        sys.exit()
+    os.close(writing)
+    with open(reading) as stream:
+        said = stream.read()
+    print(json.dumps([os.waitpid(child, 0)[1], said]), flush=True)
+"""
+Start = Callable[..., str]
 
 
-def load(
-    folder: Path, program: str, **changed: str
-) -> "subprocess.CompletedProcess[str]":
-    """Run a program in a process of its own, with a whole configuration."""
+def environment_of(folder: Path, changed: Mapping[str, str]) -> dict[str, str]:
+    """Return a whole configuration, changed."""
     inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PM_", "CELERY", "DATABASE", "DJANGO", "PYTEST"))
     }
-    return subprocess.run(
-        [sys.executable, "-c", program],
+    return {**inherited, "PM_DATA_DIR": str(folder), **PRODUCTION, **changed}
+
+
+@pytest.fixture(scope="module")
+def loader() -> Iterator["subprocess.Popen[str]"]:
+    """A process that loads the settings in forks of itself."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LOADER],
         cwd=ROOT,
-        env={**inherited, "PM_DATA_DIR": str(folder), **PRODUCTION, **changed},
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
-    )
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def start(loader: "subprocess.Popen[str]", tmp_path: Path) -> Start:
+    """Load the settings in a process of its own; give what it said if it failed."""
+
+    def load(**changed: str) -> str:
+        assert loader.stdin is not None
+        assert loader.stdout is not None
+        loader.stdin.write(json.dumps(environment_of(tmp_path, changed)) + "\n")
+        loader.stdin.flush()
+        status, said = json.loads(loader.stdout.readline())
+        return "" if status == 0 else str(said).strip().splitlines()[-1]
+
+    return load
 
 
 def test_the_rates_that_nobody_set_are_the_documented_ones(tmp_path: Path) -> None:
     rates = "PM_RATE_SENDS", "PM_RATE_PER_KEY", "PM_RATE_PER_TENANT"
     shown = "; ".join(f"print(pylota.settings.{name})" for name in rates)
 
-    said = load(tmp_path, f"import pylota.settings; {shown}").stdout
+    said = subprocess.check_output(
+        [sys.executable, "-c", f"import pylota.settings; {shown}"],
+        cwd=ROOT,
+        env=environment_of(tmp_path, {}),
+        text=True,
+    )
 
     assert said.split() == ["120", "600", "1800"]
 
 
-def test_a_whole_configuration_starts(tmp_path: Path) -> None:
-    assert start(tmp_path) == ""
+def test_a_whole_configuration_starts(start: Start) -> None:
+    assert start() == ""
 
 
 @pytest.mark.parametrize(
@@ -82,8 +122,8 @@ def test_a_whole_configuration_starts(tmp_path: Path) -> None:
         "DATABASE_URL",
     ],
 )
-def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> None:
-    assert f"config_invalid: {name} is not set" in start(tmp_path, **{name: ""})
+def test_what_production_needs_is_missed_by_name(start: Start, name: str) -> None:
+    assert f"config_invalid: {name} is not set" in start(**{name: ""})
 
 
 @pytest.mark.parametrize(
@@ -121,9 +161,9 @@ def test_what_production_needs_is_missed_by_name(tmp_path: Path, name: str) -> N
     ],
 )
 def test_what_is_wrong_is_named_and_no_secret_is_shown(
-    tmp_path: Path, name: str, value: str
+    start: Start, name: str, value: str
 ) -> None:
-    said = start(tmp_path, **{name: value})
+    said = start(**{name: value})
 
     assert f"config_invalid: {name}" in said
     assert "hush" not in said
@@ -144,9 +184,9 @@ CLOUDFLARE = {"PM_CF_ACCOUNT_ID": "0123-abc", "PM_CF_API_TOKEN": "hush/hush+hush
     [(keys, missing) for keys in (SES, CLOUDFLARE) for missing in keys],
 )
 def test_half_a_set_of_a_providers_keys_stops_the_start(
-    tmp_path: Path, keys: dict[str, str], missing: str
+    start: Start, keys: dict[str, str], missing: str
 ) -> None:
-    said = start(tmp_path, **{**keys, missing: ""})
+    said = start(**{**keys, missing: ""})
 
     assert f"config_invalid: {missing} is not set, but PM_" in said
     assert "hush" not in said
@@ -154,31 +194,31 @@ def test_half_a_set_of_a_providers_keys_stops_the_start(
 
 @pytest.mark.parametrize("keys", [SES, CLOUDFLARE])
 def test_a_whole_set_of_a_providers_keys_starts(
-    tmp_path: Path, keys: dict[str, str]
+    start: Start, keys: dict[str, str]
 ) -> None:
-    assert start(tmp_path, **keys) == ""
+    assert start(**keys) == ""
 
 
-def test_a_queue_without_its_account_stops_the_start(tmp_path: Path) -> None:
-    said = start(tmp_path, PM_CF_QUEUE_ID="9f8e7d6c")
+def test_a_queue_without_its_account_stops_the_start(start: Start) -> None:
+    said = start(PM_CF_QUEUE_ID="9f8e7d6c")
 
     assert "config_invalid: PM_CF_ACCOUNT_ID is not set, but PM_CF_QUEUE_ID" in said
 
 
 def test_a_domain_without_a_relay_may_wait_for_another_transport(
-    tmp_path: Path,
+    start: Start,
 ) -> None:
-    assert start(tmp_path, PM_PLATFORM_TRANSPORT="", PM_PLATFORM_RELAY_URL="") == ""
+    assert start(PM_PLATFORM_TRANSPORT="", PM_PLATFORM_RELAY_URL="") == ""
 
 
 def test_the_local_environment_needs_nothing_and_keeps_its_secrets(
-    tmp_path: Path,
+    start: Start, tmp_path: Path
 ) -> None:
     nothing = dict.fromkeys(PRODUCTION, "")
 
-    assert start(tmp_path, **{**nothing, "PM_ENV": "local"}) == ""
+    assert start(**{**nothing, "PM_ENV": "local"}) == ""
     secrets = tmp_path / "secrets.json"
     assert secrets.stat().st_mode & 0o077 == 0
     before = secrets.read_bytes()
-    assert start(tmp_path, **{**nothing, "PM_ENV": "local"}) == ""
+    assert start(**{**nothing, "PM_ENV": "local"}) == ""
     assert secrets.read_bytes() == before

@@ -16,7 +16,6 @@ from tests.factories import QueuedMessageFactory, ThreadFactory
 from tests.support.processes import Processes, until
 from tests.support.queued import (
     assert_each_was_sent_once,
-    move_to,
     queue,
     relay_answering,
     statuses,
@@ -127,30 +126,6 @@ def test_a_sigterm_lets_calls_end_and_begins_no_other(
 
 def test_an_idle_worker_ends_soon(processes: Processes) -> None:
     assert processes.worker().end(seconds=8) < 8
-
-
-def test_rung_rows_of_a_killed_process_are_claimed_soon_after_the_next_start(
-    processes: Processes, relay: SmtpServer
-) -> None:
-    # Given a worker that has rung 200 messages and hangs in its first calls
-    with relay_answering(greeting="hang") as silent:
-        thread = thread_with_relay(silent)
-        queue(200, thread)
-        first = processes.worker(threads=4, PM_SMTP_PARALLEL=2)
-        rung = OutboundState.objects.filter(rung_at__isnull=False)
-        until(lambda: rung.count() >= 190, what="190 rung messages")
-        silent.wait_until(lambda: silent.open_now >= 1)
-
-        # When it is killed
-        first.kill()
-    in_flight = Attempt.objects.count()
-
-    # Then the next one claims all of the rest within 20 s
-    move_to(relay, thread)
-    processes.worker(threads=16)
-    wait_for_claims(200, seconds=20)
-    wait_for(MessageStatus.SUBMITTED, 200 - in_flight)
-    assert max(relay.copies.values()) == 1
 
 
 def test_killed_backends_cost_no_thread_its_connection_for_good(

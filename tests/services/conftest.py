@@ -9,7 +9,7 @@ import pytest
 from core import clock
 from delivery.models import Delivery
 from mailboxes.models import Event, Message
-from quota.models import Allowance, Hold
+from quota.models import Allowance, Counter, Hold
 from tests.support.pulling import cloudflare
 from tests.support.scripted import ScriptedTransport
 from tests.support.ses_server import KEY_ID, REGION, SECRET, SesServer, ses_server
@@ -45,7 +45,7 @@ def events_of(message: Message) -> list[str]:
 
 
 def assert_units_add_up(message: Message) -> None:
-    """Assert that held and used are what the rows say."""
+    """Assert that held, used and the usage are what the rows say."""
     allowance = Allowance.objects.get(tenant=message.tenant_id)
     holds = Hold.objects.filter(tenant=message.tenant_id)
     charged = Delivery.objects.filter(
@@ -53,6 +53,15 @@ def assert_units_add_up(message: Message) -> None:
     )
     assert allowance.held == sum(holds.values_list("units", flat=True))
     assert allowance.used == charged.count()
+    assert used_by(message, "sends") == charged.count()
+    messages = charged.values("message").distinct()
+    assert used_by(message, "outbound") == messages.count()
+
+
+def used_by(message: Message, metric: str) -> int:
+    """Return what was counted of the message's tenant, on whatever days."""
+    found = Counter.objects.filter(tenant=message.tenant_id, metric=f"usage:{metric}")
+    return sum(found.values_list("value", flat=True))
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,14 @@ from pylota.doctor import database, examination, surroundings, work
 from pylota.doctor.examination import PARTS, examine
 from pylota.doctor.findings import Found, Health, number_of
 from pylota.watch.conditions import CONDITIONS
-from tests.factories import AddressFactory, DomainFactory, QueuedMessageFactory
+from tests.factories import (
+    AddressFactory,
+    DomainFactory,
+    IdentityFactory,
+    QueuedMessageFactory,
+)
 from tests.services.test_feedback import sends
+from tests.support.outbox import happen
 from tests.support.processes import free_port
 from tests.support.scripted import ScriptedTransport
 from tests.support.scripted import work as work_on
@@ -124,6 +130,11 @@ def a_hold_left_lying() -> None:
     later(minutes=12)
 
 
+def something_untold() -> None:
+    happen(IdentityFactory.create())
+    later(seconds=61)
+
+
 def eleven_orphans() -> None:
     for n in range(11):
         an_event(n=n)
@@ -162,6 +173,7 @@ def a_page() -> None:
         (asked("due rows"), one_left_lying, ["1 of outbound_state", "for 1 min"]),
         (asked("due rows"), an_event_left_lying, ["1 of provider_events", "1 min"]),
         (asked("holds"), a_hold_left_lying, ["not given back: 1", "2 min ago"]),
+        (asked("outbox"), something_untold, ["no event", "1 min"]),
         (asked("orphaned events"), eleven_orphans, ["11 events of the last hour"]),
         (asked("breakers"), an_open_breaker, ["1 open", "ses:account"]),
         (asked("feedback"), silence, ["no event ever came for mail"]),

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from delivery.models import Delivery, ProviderEvent
 from delivery.services import apply_event
@@ -16,7 +16,7 @@ from delivery.statuses import (
 )
 from mailboxes.models import Event, Identity, Message
 from mailboxes.statuses import MessageStatus
-from quota.models import Allowance
+from quota.services import settle
 from suppressions.models import Suppression
 from tests.services.conftest import assert_units_add_up, events_of, statuses
 from tests.support.doubts import A, doubts, stored, told
@@ -44,8 +44,8 @@ def standing(message: Message, status: DeliveryStatus) -> None:
         smtp_response="before",
         charged_at=message.received_at if is_charged else None,
     )
-    allowance = Allowance.objects.filter(tenant=message.tenant_id)
-    allowance.update(used=F("used") + int(is_charged))
+    if is_charged:
+        settle(message.tenant_id, ref="before", consume=1, is_first=True)
     named = {} if status == D.UNCERTAIN else {"provider_message_id": "p"}
     Message.objects.filter(pk=message.pk).update(status=status, **named)
 

@@ -11,12 +11,16 @@ from mailboxes.models import ApiKey, AuditRow, Identity, Tenant
 from mailboxes.statuses import KeyLevel
 from suppressions.models import SendListEntry, Suppression
 from suppressions.statuses import ListKind, SuppressionReason
-from tests.factories import IdentityFactory, TenantFactory
+from tests.factories import IdentityFactory, TenantFactory, WebhookEndpointFactory
+from webhooks.models import WebhookAttempt, WebhookEndpoint
 
 pytestmark = pytest.mark.django_db
 TENANT = "ten_" + "0" * 26
 NEWEST = ("-created_at", "-id")
-LISTED = (Suppression, SendListEntry, ApiKey, Identity, AuditRow)
+LISTED = (
+    *(Suppression, SendListEntry, ApiKey, Identity, AuditRow),
+    *(WebhookEndpoint, WebhookAttempt),
+)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,14 @@ LISTED = (Suppression, SendListEntry, ApiKey, Identity, AuditRow)
         (Identity.objects.filter(tenant_id=TENANT), "identities_by_time"),
         (Identity.objects.all(), "identities_of_all_by_time"),
         (AuditRow.objects.filter(target_id="x"), "audit_by_target_alone"),
+        (
+            WebhookEndpoint.objects.filter(tenant_id=TENANT),
+            "webhook_endpoints_by_tenant",
+        ),
+        (
+            WebhookAttempt.objects.filter(endpoint_id="whk_x", status="dead"),
+            "webhook_attempts_by_endpoint",
+        ),
     ],
 )
 def test_a_page_is_read_from_its_index(found: QuerySet[Any], index: str) -> None:
@@ -90,4 +102,16 @@ def _fill(tenant: Tenant) -> None:
     AuditRow.objects.bulk_create(
         AuditRow(id=new_id("aud"), tenant=tenant, action="made", target_id=str(n))
         for n in numbers
+    )
+    endpoint, *_ = WebhookEndpointFactory.create_batch(3, tenant=tenant)
+    WebhookAttempt.objects.bulk_create(
+        WebhookAttempt(
+            id=new_id("dlv"),
+            endpoint=endpoint,
+            event_id=new_id("evt"),
+            event_type="message.sent",
+            attempt=1,
+            status="dead",
+        )
+        for _ in numbers
     )

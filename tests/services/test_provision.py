@@ -14,8 +14,9 @@ from domains.services import platform_relay, relay_of
 from mailboxes.models import Address, ApiKey, Identity, Tenant
 from mailboxes.scopes import allowed_at
 from mailboxes.statuses import KeyLevel
+from quota.billing_services import BillingChange, change_billing
 from quota.models import Allowance, QuotaAccount
-from quota.statuses import Feature
+from quota.statuses import BillingMode, Feature
 from tests.factories import DomainFactory
 
 pytestmark = pytest.mark.django_db
@@ -224,3 +225,26 @@ def test_the_platform_relay_is_the_catcher_only_in_the_local_environment(
     relay = platform_relay()
     assert relay is not None
     assert (relay.host, relay.port) == ("smtp.relay.com", 587)
+
+
+def test_what_it_makes_counts_on_the_plan_and_is_limited_by_none(
+    settings: Settings,
+) -> None:
+    made = acme()
+    settings.PM_BILLING = "stripe"
+    wanted = BillingChange(BillingMode.METERED)  # the free plan has no domain
+    change_billing(made["tenant_id"], wanted, actor_key_id=None)
+
+    def used() -> dict[str, int]:
+        found = Allowance.objects.filter(tenant_id=made["tenant_id"])
+        return dict(found.values_list("feature", "used"))
+
+    assert used() == {**dict.fromkeys(Feature.values, 0), "inboxes": 1}
+    for _ in range(2):
+        acme("--domain", "acme.example", "--relay", RELAY)
+
+    assert used() == {
+        **dict.fromkeys(Feature.values, 0),
+        "inboxes": 1,
+        "custom_domains": 1,
+    }

@@ -38,7 +38,10 @@ _PENDING: Final = {"address_id": "pending_address_id"}
 _IN_DOUBT: Final = {"message_id": "doubtful_message_id"}
 _DOMAIN: Final = "{domain_id}"
 _DOUBTFUL: Final = "{doubtful_message_id}"
+_USAGE: Final = Good(query="tenant_id={tenant_id}")
+_EVENT: Final = "{event_id}"
 _ASKING: Final = ["messages:read"]
+_HOOK: Final = {"url": "https://127.0.0.1/hook", "events": ["message.sent"]}
 
 GOOD: Final[Mapping[Call, Good]] = {
     ("keys", "POST"): Good(
@@ -55,6 +58,8 @@ GOOD: Final[Mapping[Call, Good]] = {
         {"username": "desk", "display_name": "Desk"},
         {"username": "shop", "display_name": "Shop"},
     ),
+    ("usage", "GET"): _USAGE,
+    ("usage-daily", "GET"): _USAGE,
     ("suppressions", "POST"): Good(
         {"address": "new@example.net"}, {"address": "newer@example.net"}
     ),
@@ -82,6 +87,14 @@ GOOD: Final[Mapping[Call, Good]] = {
     ("message-cancel", "POST"): Good(parts={"message_id": "queued_message_id"}),
     ("thread", "PATCH"): Good({"read": True}),
     ("message", "PATCH"): Good({"labels_add": ["urgent"]}),
+    ("webhooks", "POST"): Good(_HOOK, {**_HOOK, "events": ["*"]}),
+    ("tenant-webhooks", "POST"): Good(_HOOK, {**_HOOK, "events": ["*"]}),
+    ("webhook", "PATCH"): Good({"events": ["message.sent"]}),
+    ("webhook-rotate-secret", "POST"): Good({}, {"overlap_hours": 1}),
+    ("webhook-test", "POST"): Good(),
+    ("webhook-replay", "POST"): Good(
+        {"event_ids": [_EVENT]}, {"since": "2026-11-02T09:00:00Z"}
+    ),
     ("signing-key-rotate", "POST"): Good(other="revoke_previous=true"),
 }
 """A call that is not named succeeds with neither body nor query."""
@@ -145,7 +158,7 @@ def _with_id(value: Any, rows: Mapping[str, str]) -> Any:
     """Put a row's id where a body names it."""
     if isinstance(value, list):
         return [_with_id(one, rows) for one in value]
-    if value in (_DOMAIN, _DOUBTFUL):
+    if value in (_DOMAIN, _DOUBTFUL, _EVENT):
         return rows[value.strip("{}")]
     return value
 

@@ -15,9 +15,10 @@ from tests.factories import (
 )
 from tests.support.answering import counted, received, with_file
 from tests.support.calls import calls, filled, route_of
-from tests.support.lived_in import alias, listed, suppressed, tried
+from tests.support.lived_in import alias, called, hooked, listed, suppressed, tried
 from tests.support.outbox import happen
 from webhooks import outbox
+from webhooks.models import WebhookEndpoint
 
 
 def lists() -> list[str]:
@@ -80,6 +81,11 @@ GROW: Final[Mapping[str, Callable[[Identity, Mapping[str, str], int], object]]] 
     "thread": lambda i, rows, n: _grow_mail(i, _message_of(rows).thread),
     "threads": lambda i, rows, n: _grow_mail(
         i, ThreadFactory.create(identity=i, seq=6000 + n)
+    ),
+    "webhooks": lambda i, rows, n: hooked(i.tenant_id),
+    "tenant-webhooks": lambda i, rows, n: hooked(i.tenant_id),
+    "webhook-deliveries": lambda i, rows, n: called(
+        WebhookEndpoint.objects.get(id=rows["webhook_id"])
     ),
     "events": lambda i, rows, n: (happen(i), outbox.number_all()),
     "message-attempts": lambda i, rows, n: tried(_message_of(rows)),

@@ -5,6 +5,7 @@ from typing import Any
 
 from core import objects
 from core.clock import database_now
+from core.ids import new_id
 from delivery.models import Attempt
 from mailboxes.key_services import create_key
 from mailboxes.models import Address, Identity, Message
@@ -13,9 +14,19 @@ from outbound.transports.base import UncertainReason, Unknown
 from suppressions.models import SendListEntry
 from suppressions.services import NewSuppression, suppress
 from suppressions.statuses import ListDirection, ListKind, SuppressionReason
-from tests.factories import MIME, AddressFactory, QueuedMessageFactory, ThreadFactory
+from tests.factories import (
+    MIME,
+    AddressFactory,
+    QueuedMessageFactory,
+    ThreadFactory,
+    WebhookEndpointFactory,
+)
 from tests.support.answering import counted, received, with_file
+from tests.support.outbox import happen
 from tests.support.scripted import ScriptedTransport, work
+from webhooks import outbox
+from webhooks.models import WebhookAttempt, WebhookEndpoint
+from webhooks.statuses import AttemptStatus
 
 SUPPRESSED = "sam@example.com"
 """An address that the tenant suppresses, and that stands on its block list."""
@@ -56,6 +67,8 @@ def lived_in(identity: Identity) -> dict[str, str]:
         "message_id": message.public_id,
         "attachment_id": file.id,
         "key_id": create_key(name="spare", identity=identity).key.id,
+        "webhook_id": called(hooked(identity.tenant_id)).endpoint_id,
+        "event_id": told(identity),
     }
 
 
@@ -71,6 +84,33 @@ def tried(message: Message) -> None:
         phase="answered",
         from_address="",
     )
+
+
+def hooked(tenant_id: str) -> WebhookEndpoint:
+    """Give a tenant an endpoint."""
+    made: WebhookEndpoint = WebhookEndpointFactory.create(tenant_id=tenant_id)
+    return made
+
+
+def called(endpoint: WebhookEndpoint) -> WebhookAttempt:
+    """Give an endpoint one more attempt."""
+    return WebhookAttempt.objects.create(
+        id=new_id("dlv"),
+        endpoint=endpoint,
+        event_id=new_id("evt"),
+        event_type="message.sent",
+        attempt=1,
+        status=AttemptStatus.SUCCEEDED,
+        http_status=204,
+        created_at=database_now(),
+    )
+
+
+def told(identity: Identity) -> str:
+    """Give a mailbox an event that has its place in the feed; return its id."""
+    event_id = happen(identity)
+    outbox.number_all()
+    return event_id
 
 
 def suppressed(tenant_id: str, address: str) -> None:

@@ -13,16 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from django.conf import settings
 
 from tests.support.database import database_url
+from tests.support.nursery import Child, nursery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY_SECONDS = 30.0
+READY_SECONDS = 90.0
 
 
 def until(
@@ -49,7 +51,7 @@ class Running:
     """One started process, leader of its own group, and what it wrote."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: "subprocess.Popen[bytes] | Child"
     log: Path
     url: str = ""
     tasks_file: Path | None = None
@@ -149,8 +151,7 @@ class Processes:
         pass_fds: tuple[int, ...] = (),
     ) -> Running:
         """Start any command."""
-        log = self.folder / f"{len(self.started)}-{name}.log"
-        with log.open("wb") as output:
+        with self._log(name).open("wb") as output:
             process = subprocess.Popen(
                 command,
                 env=self.environment(environment),
@@ -161,9 +162,7 @@ class Processes:
                 cwd=self.folder,
                 pass_fds=pass_fds,
             )
-        running = Running(name, process, log)
-        self.started.append(running)
-        return running
+        return self._keep(name, process)
 
     def worker(
         self,
@@ -177,30 +176,47 @@ class Processes:
         """Start a worker process and wait until it takes tasks."""
         reading, writing = os.pipe()
         tasks = self.folder / f"{len(self.started)}-tasks"
+        words = (
+            *("worker", "--concurrency", str(threads)),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+            *("--hostname", f"w{len(self.started)}@%h", "--loglevel", "INFO"),
+            *arguments,
+        )
+        given = {"PM_TEST_PLANTED": planted, "PM_TEST_TASKS": tasks, **environment}
         try:
-            running = self.run(
-                "worker",
-                [
-                    *(sys.executable, "-m", "tests.support.planted", "worker"),
-                    *("--concurrency", str(threads)),
-                    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-                    *("--hostname", f"w{len(self.started)}@%h", "--loglevel", "INFO"),
-                    *arguments,
-                ],
-                {
-                    "PM_READY_FD": writing,
-                    "PM_TEST_PLANTED": planted,
-                    "PM_TEST_TASKS": tasks,
-                    **environment,
-                },
-                pass_fds=(writing,),
-            )
+            if "PYTHONPATH" in environment:  # read before any module is
+                command = [sys.executable, "-m", "tests.support.planted", *words]
+                given |= {"PM_READY_FD": writing}
+                running = self.run("worker", command, given, pass_fds=(writing,))
+            else:
+                running = self._forked(words, given, ready=writing)
         finally:
             os.close(writing)
         running.tasks_file = tasks
         with os.fdopen(reading, "rb") as ready:
             if wait and not ready.read(1):
                 pytest.fail(f"the worker did not start:\n{running.output}")
+        return running
+
+    def _forked(
+        self, words: tuple[str, ...], given: Mapping[str, object], *, ready: int
+    ) -> Running:
+        with self._log("worker").open("wb") as output:
+            child = nursery().start(
+                words,
+                self.environment(given),
+                folder=self.folder,
+                output=output.fileno(),
+                ready=ready,
+            )
+        return self._keep("worker", child)
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{len(self.started)}-{name}.log"
+
+    def _keep(self, name: str, process: "subprocess.Popen[bytes] | Child") -> Running:
+        running = Running(name, process, self._log(name))
+        self.started.append(running)
         return running
 
     def web(
@@ -235,11 +251,20 @@ class Processes:
 def _answers(running: Running) -> bool:
     if not running.is_alive:
         pytest.fail(f"the web process ended:\n{running.output}")
+    return health(running.url) != 0
+
+
+def health(url: str) -> int:
+    """Return the status that a web process gives of its health; 0 without an answer."""
+    where = urlsplit(url)
+    asked = HTTPConnection(str(where.hostname), where.port, timeout=2)
     try:
-        httpx.get(f"{running.url}/health", timeout=2)
-    except httpx.TransportError:
-        return False
-    return True
+        asked.request("GET", "/health")
+        return asked.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        asked.close()
 
 
 @pytest.fixture

@@ -22,7 +22,10 @@ BEYOND_A_SCHEMA: Final = frozenset(
         "from_address",  # one of the identity's
         *("unsubscribe", "consent"),  # of marketing mail, with a date and a URL
         "labels_remove",  # nothing is added and removed at once
+        "from",  # not after the last day, and at most 92 days before it
         *("plan_id", "topups"),  # of the deployment's catalogue
+        *("url", "identity_ids"),  # of an endpoint: looked up
+        "until",  # later than since
     }
 )
 """Paths of ``invalid_request`` that a well-formed request may be refused at."""

@@ -16,6 +16,11 @@ from quota.models import Allowance, Hold
 from tests.factories import DomainFactory, TenantFactory
 
 RECIPIENTS = ("a@example.net", "b@example.net")
+MAILS = (
+    *((0, "queued"), (0, "uncertain"), (1, "uncertain")),
+    *((0, "submitted"), (1, "submitted")),
+)
+"""What a round needs: of its own sender (0) or the next one (1), in which status."""
 
 _threads = count(1)
 
@@ -45,7 +50,10 @@ class Storm:
         self._holds: list[Hold] = []
         self._events: list[ProviderEvent] = []
         self._states: list[OutboundState] = []
-        self.rounds = [self._round(number) for number in range(rounds)]
+        mails = iter(self._mails(rounds))
+        self.rounds = [
+            self._round(*mail) for mail in zip(*[mails] * len(MAILS), strict=True)
+        ]
         self._store()
 
     def quiet(self) -> None:
@@ -91,11 +99,8 @@ class Storm:
             for identity in self.senders
         )
 
-    def _round(self, number: int) -> Round:
-        here, there = number % len(self.senders), (number + 1) % len(self.senders)
-        claimed = self._message(here, "queued")
-        doubts = [self._message(at, "uncertain") for at in (here, there)]
-        sent = [self._message(at, "submitted") for at in (here, there)]
+    def _round(self, claimed: Message, *others: Message) -> Round:
+        doubts, sent = others[:2], others[2:]
         self._hold(doubts[0], expires_at=self.now + timedelta(hours=1))
         return Round(
             record=self._claim(claimed),
@@ -103,20 +108,37 @@ class Storm:
             bounces=[self._bounce(message) for message in sent],
         )
 
-    def _message(self, sender: int, status: str) -> Message:
-        identity = self.senders[sender]
-        thread = Thread.objects.create(
-            public_id=new_id("thr"),
-            tenant=self.tenant,
-            identity=identity,
-            seq=10**6 + next(_threads),
-            first_at=self.now,
-            last_at=self.now,
+    def _mails(self, rounds: int) -> list[Message]:
+        wanted = [
+            ((number + step) % len(self.senders), status)
+            for number in range(rounds)
+            for step, status in MAILS
+        ]
+        threads = Thread.objects.bulk_create(
+            Thread(
+                public_id=new_id("thr"),
+                tenant=self.tenant,
+                identity=self.senders[sender],
+                seq=10**6 + next(_threads),
+                first_at=self.now,
+                last_at=self.now,
+            )
+            for sender, _ in wanted
         )
-        message = Message.objects.create(
-            public_id=new_id("msg"),
+        messages = Message.objects.bulk_create(
+            self._message(thread, sender, status)
+            for thread, (sender, status) in zip(threads, wanted, strict=True)
+        )
+        for message in messages:
+            self._deliver(message)
+        return messages
+
+    def _message(self, thread: Thread, sender: int, status: str) -> Message:
+        public_id = new_id("msg")
+        return Message(
+            public_id=public_id,
             tenant=self.tenant,
-            identity=identity,
+            identity=thread.identity,
             thread=thread,
             direction="outbound",
             status=status,
@@ -124,21 +146,23 @@ class Storm:
             operation="send",
             subject="Storm",
             from_address=self.addresses[sender].address,
+            provider_message_id=f"storm:{public_id}" if status == "submitted" else None,
             received_at=self.now,
         )
-        charged = self.now if status == "submitted" else None
+
+    def _deliver(self, message: Message) -> None:
+        charged = self.now if message.status == "submitted" else None
         self._deliveries += [
             Delivery(
                 message=message,
                 tenant=self.tenant,
                 address=address,
                 field="to",
-                status=status,
+                status=message.status,
                 charged_at=charged,
             )
             for address in RECIPIENTS
         ]
-        return message
 
     def _hold(self, message: Message, *, expires_at: datetime) -> None:
         self._holds.append(
@@ -196,15 +220,12 @@ class Storm:
         )
 
     def _bounce(self, message: Message) -> str:
-        Message.objects.filter(key=message.key).update(
-            provider_message_id=f"storm:{message.public_id}"
-        )
         event = ProviderEvent(
             id=new_id("pev"),
             source="dsn",
             event_id=f"dsn:{message.public_id}",
             payload={
-                "provider_message_id": f"storm:{message.public_id}",
+                "provider_message_id": message.provider_message_id,
                 "sender": message.from_address,
                 "recipient": RECIPIENTS[0],
                 "kind": "bounced",

@@ -37,10 +37,11 @@ def endpoint_at(url: str, **fields: Any) -> WebhookEndpoint:
 def events_of_one(identity: Identity, number: int = 1) -> list[Event]:
     """Return so many events of an identity, as they are published."""
     ids = [new_id("evt") for _ in range(number)]
+    told = {"message_id": new_id("msg"), "recipient": "jo@example.net"}
     lock_mailbox(identity.id)
     publish(
         [
-            NewEvent("message.delivered", {"recipient": "jo@example.net"}, id=one)
+            NewEvent("message.delivered", {**told, "smtp_code": None}, id=one)
             for one in ids
         ],
         tenant_id=identity.tenant_id,

@@ -21,7 +21,7 @@ from quota.plans import mode_in_force
 class QuotaAccountAdmin(ReadOnlyAdmin):
     """One account a tenant: to look at. Plans are changed through the API."""
 
-    change_form_template = "admin/quota/account.html"
+    change_form_template = "staff/account.html"
     list_display = ("tenant", "mode", "plan_id", "period_end", "past_due_since")
     list_filter = ("mode", "plan_id")
     list_select_related = ("tenant",)
