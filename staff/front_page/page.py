@@ -11,7 +11,8 @@ from staff.front_page.broker import broker_state
 from staff.front_page.needs import needs
 from staff.front_page.plots import bounces_plot, caps_plot, sends_plot, waits_plot
 from staff.front_page.traffic import traffic
-from staff.settling.pages import LOOK, may_resolve
+from staff.settling.pages import LOOK
+from staff.settling.progress import may_resolve
 
 _LISTS: Final = {
     "alerts": ("mailboxes_alert", {"resolved_at__isnull": "True"}),

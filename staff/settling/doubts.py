@@ -4,16 +4,13 @@ The order is that in which they came into doubt, the oldest first.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, LiteralString
 
-from django.db.models import TextChoices
-
-from core.canonical import key_hash
 from core.database import fetch_all
-from core.ids import is_id
 from delivery.statuses import AttemptPhase
+from staff.settling.asked import Asked, Hint, meant
 
 REACHED: Final[Mapping[str, str]] = {
     AttemptPhase.CONNECTING: "connecting",
@@ -22,43 +19,6 @@ REACHED: Final[Mapping[str, str]] = {
     AttemptPhase.ANSWERED: "answered",
     AttemptPhase.WORKER_LOST: "worker lost",
 }
-
-
-class Hint(TextChoices):
-    """What there is to go by, beside the attempt itself."""
-
-    ORPHAN = "orphan", "an event nearly matches"
-    OTHERS = "others", "other recipients were heard of"
-    NONE = "none", "nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a list of sends in doubt is narrowed to; an empty value asks for all.
-
-    ``q`` is a whole message id, address of either side, or Idempotency-Key. ``since``
-    and ``until`` bound when the doubt began.
-    """
-
-    q: str = ""
-    tenant: str = ""
-    domain: str = ""
-    transport: str = ""
-    phase: str = ""
-    evidence: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def kept(self) -> dict[str, str]:
-        """Return what is asked for, as text: to store, and to ask the same again.
-
-        Instants are in UTC and without a zone, as a browser's box for them takes them.
-        """
-        return {
-            name: f"{value:%Y-%m-%dT%H:%M:%S}" if isinstance(value, datetime) else value
-            for name, value in asdict(self).items()
-            if value
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,27 +180,8 @@ def _where(asked: Asked) -> tuple[LiteralString, dict[str, Any]]:
         for name, value in asdict(asked).items()
         if value and name in _CLAUSES
     }
-    parameters |= _meant(asked.q)
+    parameters |= meant(asked.q)
     clauses = [_CLAUSES[name] for name in parameters]
     if asked.evidence in _HINTS:
         clauses.append(_HINTS[asked.evidence])
     return " AND ".join(clauses) or "true", parameters
-
-
-def _meant(pasted: str) -> dict[str, str]:
-    """Return what a pasted value is: an id, an address, else a key, which is hashed."""
-    term = pasted.strip()
-    if not term:
-        return {}
-    as_id = "msg_" + term[4:].upper() if term[:4].lower() == "msg_" else term
-    if is_id(as_id, "msg"):
-        return {"message": as_id}
-    if "@" in term:
-        return {"address": term.strip("<>").lower()}
-    return {"key_hash": key_hash(term)}
-
-
-def bounded(asked: Asked, *, seen_at: datetime) -> Asked:
-    """Return the same, but for what came into doubt after somebody looked."""
-    until = seen_at if asked.until is None else min(asked.until, seen_at)
-    return replace(asked, until=until)

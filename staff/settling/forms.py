@@ -7,7 +7,8 @@ from typing import Any, Final
 from django import forms
 
 from core.acts import ActForm
-from staff.settling.doubts import REACHED, Asked, Choice, Hint
+from staff.settling.asked import Asked, Hint
+from staff.settling.doubts import REACHED, Choice
 
 _INPUT: Final = {"class": "pm-input"}
 Choices = Mapping[str, Sequence[Choice]]
@@ -92,9 +93,9 @@ def _read(text: str) -> datetime | None:
         return None
     try:
         read = datetime.fromisoformat(text)
-    except ValueError:
+        return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise forms.ValidationError("Give a date and a time, in UTC.") from None
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 class AnswerForm(ActForm):

@@ -6,34 +6,33 @@ messages may look at these.
 
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
 from core.clock import database_now
-from mailboxes.models import Message
 from staff.models import Settlement
 from staff.settling import services
-from staff.settling.doubts import Asked, Doubt, bounded, choices, doubts
+from staff.settling.asked import Asked, bounded
+from staff.settling.doubts import Doubt, choices, doubts
 from staff.settling.forms import AnswerForm, Narrowing
+from staff.settling.places import (
+    PAGE,
+    page_number,
+    pages_of,
+    queue_url,
+    seen_at_of,
+    settlement_url,
+)
 from staff.settling.preview import preview_of
-from staff.statuses import Duty, SettlementState
+from staff.settling.progress import may_resolve, progress
+from staff.statuses import SettlementState
 
-PAGE: Final = 50
 LOOK: Final = "mailboxes.view_message"
-SHOWN: Final = 50
-"""Sends of each kind that the end of a settlement names."""
-
-
-def may_resolve(request: HttpRequest) -> bool:
-    """Tell whether this person may settle uncertain sends."""
-    return request.user.has_perm(Duty.RESOLVE.permission)
 
 
 class SettlementPages:
@@ -50,7 +49,7 @@ class SettlementPages:
         offered = choices()
         form = Narrowing(request.GET, offered)
         asked = form.asked()
-        page = _page_number(request)
+        page = page_number(request)
         seen_at = database_now()
         found, total = _found(asked, page, now=seen_at)
         context = {
@@ -63,7 +62,7 @@ class SettlementPages:
             "in_all": sum(one.number for one in offered.get("tenant", ())),
             "seen_at": seen_at.isoformat(),
             "may_resolve": may_resolve(request),
-            "pages": _pages(request, page, total),
+            "pages": pages_of(request, page, total),
             "most": services.MOST,
         }
         return self._render(request, "staff/settling/queue.html", context)
@@ -72,7 +71,7 @@ class SettlementPages:
         if not may_resolve(request):
             raise PermissionDenied
         asked = Narrowing(request.POST, {}).asked()
-        seen_at = _instant(request.POST.get("seen_at", ""))
+        seen_at = seen_at_of(request.POST.get("seen_at", ""))
         if request.POST.get("which") == "all" and asked is not None:
             made, has_more = services.prepare(
                 bounded(asked, seen_at=seen_at),
@@ -93,14 +92,14 @@ class SettlementPages:
         if not made.keys:
             made.delete()
             messages.error(request, "Tick the sends that the answer is for first.")
-            return HttpResponseRedirect(_queue(asked))
-        return HttpResponseRedirect(_place(made.id))
+            return HttpResponseRedirect(queue_url(asked))
+        return HttpResponseRedirect(settlement_url(made.id))
 
     def past_view(self, request: HttpRequest) -> HttpResponse:
         """List the settlements that were started, the latest first."""
         if not request.user.has_perm(LOOK):
             raise PermissionDenied
-        page = _page_number(request)
+        page = page_number(request)
         rows = Settlement.objects.exclude(state=SettlementState.PREVIEW)
         first = PAGE * (page - 1)
         context = {
@@ -108,8 +107,8 @@ class SettlementPages:
             "settlements": rows.select_related("user").order_by("-created_at", "-id")[
                 first : first + PAGE
             ],
-            "pages": _pages(request, page, rows.count()),
-            "queue": _queue(None),
+            "pages": pages_of(request, page, rows.count()),
+            "queue": queue_url(None),
         }
         return self._render(request, "staff/settling/past.html", context)
 
@@ -129,9 +128,9 @@ class SettlementPages:
             "title": "Settle uncertain sends",
             "preview": preview,
             "form": form,
-            "queue": _queue(None),
+            "queue": queue_url(None),
             "chosen": form["outcome"].value(),
-            **_progress(request, settlement),
+            **progress(request, settlement),
         }
         return self._render(
             request, "staff/settling/settlement.html", context, form=form
@@ -146,7 +145,7 @@ class SettlementPages:
         form = AnswerForm(request.POST)
         if settlement.state != SettlementState.PREVIEW:
             messages.warning(request, "It was started already: this is how far it is.")
-            return HttpResponseRedirect(_place(settlement.id))
+            return HttpResponseRedirect(settlement_url(settlement.id))
         if not form.is_valid():
             return self._shown(request, settlement, form)
         services.start(
@@ -156,7 +155,7 @@ class SettlementPages:
             reason=form.cleaned_data["reason"],
             now=database_now(),
         )
-        return HttpResponseRedirect(_place(settlement.id))
+        return HttpResponseRedirect(settlement_url(settlement.id))
 
     @method_decorator(require_POST)
     def go_on_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -166,9 +165,9 @@ class SettlementPages:
         settlement = _settlement(object_id)
         services.go_on(settlement.id)
         if request.headers.get("HX-Request") != "true":
-            return HttpResponseRedirect(_place(settlement.id))
+            return HttpResponseRedirect(settlement_url(settlement.id))
         settlement.refresh_from_db()
-        context = {**_progress(request, settlement), "is_fragment": True}
+        context = {**progress(request, settlement), "is_fragment": True}
         return render(request, "staff/settling/progress.html", context)
 
     def _render(
@@ -184,39 +183,10 @@ class SettlementPages:
         return render(request, template, {**shared, **context}, status=status)
 
 
-def _progress(request: HttpRequest, settlement: Settlement) -> dict[str, Any]:
-    """Return how far it is; once it is done, the sends to look at too."""
-    looked_at = settlement.settled + len(settlement.overtaken + settlement.changed)
-    is_done = settlement.state == SettlementState.DONE
-    return {
-        "settlement": settlement,
-        "total": len(settlement.keys),
-        "looked_at": looked_at,
-        "left": len(settlement.keys) - looked_at,
-        "is_done": is_done,
-        "is_running": settlement.state == SettlementState.RUNNING,
-        "may_resolve": may_resolve(request),
-        "overtaken": _named(settlement.overtaken) if is_done else (),
-        "changed": _named(settlement.changed) if is_done else (),
-        "settled": _named(_settled(settlement)) if is_done else (),
-        "shown": SHOWN,
-    }
-
-
 def _found(asked: Asked | None, page: int, *, now: datetime) -> tuple[list[Doubt], int]:
     if asked is None:
         return [], 0
     return doubts(asked, limit=PAGE, offset=PAGE * (page - 1), now=now)
-
-
-def _settled(settlement: Settlement) -> list[int]:
-    others = {*settlement.overtaken, *settlement.changed}
-    return [key for key in settlement.keys if key not in others]
-
-
-def _named(keys: list[int]) -> list[Message]:
-    rows = Message.objects.filter(key__in=keys[:SHOWN]).order_by("key")
-    return list(rows.only("key", "public_id", "status"))
 
 
 def _settlement(object_id: str) -> Settlement:
@@ -228,44 +198,3 @@ def _settlement(object_id: str) -> Settlement:
 
 def _user_id(request: HttpRequest) -> int:
     return int(str(request.user.pk))
-
-
-def _place(settlement_id: str) -> str:
-    return reverse("admin:staff_settlement_change", args=(settlement_id,))
-
-
-def _queue(asked: Asked | None) -> str:
-    query = urlencode(asked.kept()) if asked is not None else ""
-    return reverse("admin:staff_settlement_changelist") + (f"?{query}" if query else "")
-
-
-def _instant(text: str) -> datetime:
-    """Return the instant at which the list was made; never one to come."""
-    now = database_now()
-    try:
-        seen_at = datetime.fromisoformat(text)
-    except ValueError:
-        return now
-    return min(seen_at, now) if seen_at.tzinfo else now
-
-
-def _page_number(request: HttpRequest) -> int:
-    asked = request.GET.get("page", "1")
-    return int(asked) if asked.isdecimal() and 0 < len(asked) < 6 else 1
-
-
-def _pages(request: HttpRequest, page: int, total: int) -> dict[str, Any]:
-    def place(number: int) -> str:
-        query = request.GET.copy()
-        query["page"] = str(number)
-        return f"?{query.urlencode()}"
-
-    last = max(1, -(-total // PAGE))
-    return {
-        "number": page,
-        "last": last,
-        "before": place(page - 1) if page > 1 else "",
-        "after": place(page + 1) if page < last else "",
-        "from": PAGE * (page - 1) + 1,
-        "to": min(PAGE * page, total),
-    }

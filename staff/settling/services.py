@@ -21,7 +21,8 @@ from delivery.statuses import DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.statuses import Evidence
 from staff.models import Settlement
-from staff.settling.doubts import Asked, keys_of
+from staff.settling.asked import Asked
+from staff.settling.doubts import keys_of
 from staff.statuses import SettlementState
 
 MOST: Final = 5_000

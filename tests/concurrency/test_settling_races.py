@@ -14,7 +14,7 @@ from mailboxes.services import lock_mailbox
 from quota.models import Allowance
 from staff.models import Settlement
 from staff.settling import services
-from staff.settling.doubts import Asked
+from staff.settling.asked import Asked
 from tests.factories import AddressFactory
 from tests.services.conftest import assert_units_add_up
 from tests.support.doubts import doubts, stored, told, told_of
