@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from kombu import Connection
 
+AWAY: Final = "does not answer"
 SECONDS: Final = 0.5
 """How long a page waits for a broker that hangs."""
 
@@ -21,7 +22,7 @@ def broker_state() -> str:
         session.ensure_connection(max_retries=1, interval_start=0)
         session.channel()  # Redis is spoken to no earlier
     except Exception:  # each library has its own
-        return "does not answer"
+        return AWAY
     finally:
         session.release()
     return "ok"

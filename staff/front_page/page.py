@@ -7,7 +7,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from core.clock import database_now
-from staff.front_page.broker import broker_state
+from staff.front_page.broker import AWAY, broker_state
 from staff.front_page.needs import needs
 from staff.front_page.plots import bounces_plot, caps_plot, sends_plot, waits_plot
 from staff.front_page.traffic import traffic
@@ -20,7 +20,7 @@ _LISTS: Final = {
     "caps": ("quota_quotaaccount", {}),
     "claims": ("mailboxes_message", {"status__exact": "queued"}),
     "domains": ("domains_domain", {"state__in": "failing,suspended"}),
-    "endpoints": ("webhooks_webhookendpoint", {"disabled_reason__isnull": "False"}),
+    "endpoints": ("webhooks_webhookendpoint", {"disabled_reason__in": "failing,gone"}),
     "orphans": ("delivery_providerevent", {"state__exact": "orphaned"}),
     "went_wrong": ("mailboxes_message", {"status__in": "bounced,rejected,failed"}),
     "bad": ("mailboxes_message", {"status__in": "bounced,complained"}),
@@ -32,12 +32,14 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if not request.user.has_perm(LOOK):
         return context
     now = database_now()
-    went = traffic(now=now)
+    waiting, broker, went = needs(now=now), broker_state(), traffic(now=now)
     return {
         **context,
         "now": now,
-        "needs": needs(now=now),
-        "broker": broker_state(),
+        "needs": waiting,
+        "broker": broker,
+        "broker_is_away": broker == AWAY,
+        "is_well": waiting.is_well and broker != AWAY,
         "traffic": went,
         "sends_plot": sends_plot(went.hours),
         "waits_plot": waits_plot(went.waits),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -37,6 +38,17 @@ def front(client: Client | None = None) -> tuple[str, str]:
     return main, unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", main)))
 
 
+def endpoint_disabled() -> None:
+    WebhookEndpoint.objects.create(
+        id=new_id("whk"),
+        url="https://example.net/hook",
+        events=["*"],
+        secret_enc="x",
+        disabled_reason="failing",
+        disabled_at=database_now(),
+    )
+
+
 def test_a_deployment_in_which_nothing_waits_says_so_and_since_when() -> None:
     ended = database_now() - timedelta(hours=3)
     Alert.objects.create(
@@ -65,14 +77,7 @@ def test_what_waits_is_counted_with_its_age_and_linked_to_its_list(
     Domain.objects.filter(id=domain.id).update(
         state="failing", state_reason="dkim_missing", failing_since=now
     )
-    WebhookEndpoint.objects.create(
-        id=new_id("whk"),
-        url="https://example.net/hook",
-        events=["*"],
-        secret_enc="x",
-        disabled_reason="failing",
-        disabled_at=now,
-    )
+    endpoint_disabled()
     Breaker.objects.create(
         provider="ses", scope="account", unknowns=3, openings=1, probe_at=now
     )
@@ -111,12 +116,14 @@ def test_each_list_that_a_figure_leads_to_opens(identity: Identity) -> None:
     Domain.objects.filter(id=domain.id).update(state="failing")
     Alert.objects.create(id=new_id("alr"), name="breaker_open", severity="page")
     Message.objects.update(received_at=database_now(), status="bounced")
+    endpoint_disabled()
     client = browser("admin")
     page, _ = front(client)
 
     links = {unescape(link) for link in re.findall(r'href="(/admin/[^"]*)"', page)}
 
-    assert len(links) >= 7
+    assert len(links) >= 8
+    assert any("webhookendpoint" in link for link in links)
     for link in links:
         assert client.get(link).status_code == 200, link
 
@@ -216,11 +223,10 @@ def test_a_broker_that_is_away_is_said_and_keeps_no_page(
     _, said = front()
 
     assert "broker does not answer" in said
+    assert "All is well" not in said
 
 
 def test_an_account_without_any_permission_is_shown_nothing(client: Client) -> None:
-    from django.contrib.auth.models import User
-
     nobody = User.objects.create_user("nobody", is_staff=True)
     client.force_login(nobody, backend="django.contrib.auth.backends.ModelBackend")
 
