@@ -2,6 +2,7 @@
 
 import re
 import threading
+from datetime import datetime
 from typing import Final, Literal
 
 from ulid import LaxMonotonicPolicy, ULIDGenerator
@@ -13,6 +14,8 @@ Prefix = Literal[
 
 ID_PATTERN: Final = r"^{prefix}_[0-9A-HJKMNP-TV-Z]{{26}}$"
 
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
 _lock = threading.Lock()
 _generator = ULIDGenerator(policy=LaxMonotonicPolicy())
 
@@ -21,6 +24,16 @@ def new_id(prefix: Prefix) -> str:
     """Return a fresh id, e.g. ``msg_01K0…``; strictly rising within this process."""
     with _lock:
         return f"{prefix}_{_generator.generate()}"
+
+
+def first_id(prefix: Prefix, at: datetime) -> str:
+    """Return what sorts before each id of this kind that was made at ``at`` or later.
+
+    The index of the ids thereby finds rows by time.
+    """
+    milliseconds = int(at.timestamp() * 1000)
+    digits = (_ALPHABET[milliseconds >> shift & 31] for shift in range(45, -1, -5))
+    return f"{prefix}_{''.join(digits)}{'0' * 16}"
 
 
 def is_id(value: str, prefix: Prefix) -> bool:

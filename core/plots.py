@@ -16,6 +16,8 @@ LEFT: Final = 44
 RIGHT: Final = 6
 TOP: Final = 24
 BOTTOM: Final = 20
+ROW: Final = 40
+"""Height of one row of a ranking: its words, and its bar below them."""
 TICKS_ACROSS: Final = 4
 TEXTURES: Final = ("hatched", "solid", "pale")
 _SHARES: Final = (0.86, 0.5, 0.26)
@@ -29,6 +31,15 @@ class Series:
 
     name: str
     values: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A row of a ranking: its words, and the shares of its bar, from 0 to 1."""
+
+    words: str
+    solid: float
+    hatched: float = 0.0
 
 
 def bars(name: str, labels: Sequence[str], series: Sequence[Series]) -> str:
@@ -53,6 +64,44 @@ def bars(name: str, labels: Sequence[str], series: Sequence[Series]) -> str:
             *_groups(labels, series, most),
             "</svg>",
         )
+    )
+
+
+def stacked(name: str, labels: Sequence[str], series: Sequence[Series]) -> str:
+    """Return the SVG of up to three series that stand on one another, the first below.
+
+    For parts of a whole; else as ``bars``.
+    """
+    if len(series) > len(TEXTURES):
+        raise ValueError("a plot has three textures, for three series")
+    if any(len(one.values) != len(labels) for one in series):
+        raise ValueError("each series has one value for each label")
+    sums = [sum(one.values[place] for one in series) for place in range(len(labels))]
+    most = _round_up(max(sums, default=0))
+    return "".join(
+        (
+            f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+            f' aria-label="{escape(name)}">',
+            _patterns(),
+            *_scale(most),
+            *_dates(labels),
+            *_legend(series),
+            *_piles(labels, series, most),
+            "</svg>",
+        )
+    )
+
+
+def ranked(name: str, rows: Sequence[Ranked]) -> str:
+    """Return the SVG of lying bars, one a row, each with its words above it.
+
+    Each row fills its share of the width: two parts at most, the second one hatched.
+    """
+    height = ROW * max(1, len(rows))
+    drawn = (_row(n, row) for n, row in enumerate(rows))
+    return (
+        f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img"'
+        f' aria-label="{escape(name)}">{_patterns()}{"".join(drawn)}</svg>'
     )
 
 
@@ -120,6 +169,45 @@ def _groups(labels: Sequence[str], series: Sequence[Series], most: int) -> list[
         for place, label in enumerate(labels)
         if any(one.values[place] for one in series)
     ]
+
+
+def _piles(labels: Sequence[str], series: Sequence[Series], most: int) -> list[str]:
+    piles = []
+    for place, label in enumerate(labels):
+        values = [one.values[place] for one in series]
+        if not any(values):
+            continue
+        below = [sum(values[:n]) for n in range(len(values))]
+        drawn = (
+            _block(n, place, below[n], value, most, count=len(labels))
+            for n, value in enumerate(values)
+            if value
+        )
+        title = escape(_told(label, series, place))
+        piles.append(f"<g><title>{title}</title>{''.join(drawn)}</g>")
+    return piles
+
+
+def _block(n: int, place: int, below: int, value: int, most: int, *, count: int) -> str:
+    bottom, top = _y(below, most), _y(below + value, most)
+    top = min(top, bottom - 1)  # one is not nothing
+    x, width = _x(place + 0.07, count), _x(0.86, count) - LEFT
+    return (
+        f'<rect class="plot-{TEXTURES[n]}" x="{x:.2f}" y="{top:.2f}"'
+        f' width="{width:.2f}" height="{bottom - top:.2f}"/>'
+    )
+
+
+def _row(n: int, row: Ranked) -> str:
+    y, solid = n * ROW, min(row.solid, 1.0) * WIDTH
+    hatched = min(row.hatched, max(0.0, 1.0 - row.solid)) * WIDTH
+    return (
+        f'<text x="0" y="{y + 14}">{escape(row.words)}</text>'
+        f'<rect class="plot-track" x="0" y="{y + 20}" width="{WIDTH}" height="10"/>'
+        f'<rect class="plot-solid" x="0" y="{y + 20}" width="{solid:.2f}" height="10"/>'
+        f'<rect class="plot-hatched" x="{solid:.2f}" y="{y + 20}"'
+        f' width="{hatched:.2f}" height="10"/>'
+    )
 
 
 def _told(label: str, series: Sequence[Series], place: int) -> str:

@@ -317,6 +317,7 @@ UNFOLD = {
     "SITE_URL": None,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,
+    "DASHBOARD_CALLBACK": "staff.front_page.page.dashboard",
     "LOGIN": {"form": "staff.login.LoginForm"},
     "SIDEBAR": {"navigation": "staff.navigation.navigation"},
     "ACCOUNT": {

@@ -15,6 +15,7 @@ from staff.pages import (
     tenants,
     webhooks,
 )
+from staff.settling import admin as settling
 
 __all__ = [
     "accounts",
@@ -27,6 +28,7 @@ __all__ = [
     "message_page",
     "quota",
     "received_bodies",
+    "settling",
     "suppressions",
     "tenants",
     "webhooks",

@@ -13,13 +13,17 @@ from core.fields import ID_LENGTH, choice_check, created_at, id_check
 from staff.statuses import Duty, SettlementState
 
 
+def _key_array() -> ArrayField[Any, Any]:
+    return ArrayField(models.BigIntegerField(), default=list, db_default=[], blank=True)
+
+
 class Settlement(models.Model):
     """One answer to many uncertain sends, given by a person, batch by batch.
 
-    It is for the sends of ``message_ids``, or, where that is null, for those that the
-    ``filter`` finds; in both cases only for those that were in doubt at ``until``.
-    ``cursor`` is the last message that was looked at. The sends themselves say what
-    became of them: the counts are for the eye.
+    ``keys`` are the messages that it is for, as the preview found them, by ticks or by
+    the ``filter``; it settles only what was in doubt at ``until`` already. ``cursor``
+    is the last of them that was looked at. The other two lists name those that it left
+    alone: an event was faster, or something else has changed.
     """
 
     id = models.CharField(max_length=ID_LENGTH, primary_key=True)
@@ -29,16 +33,15 @@ class Settlement(models.Model):
     )
     outcome = models.TextField(null=True, blank=True)
     reason = models.TextField(db_default="", blank=True)
-    message_ids: ArrayField[Any, Any] = ArrayField(
-        models.CharField(max_length=ID_LENGTH), null=True, blank=True
-    )
+    keys = _key_array()
     filter = models.JSONField(default=dict, db_default={}, blank=True)
     until = models.DateTimeField()
     cursor = models.BigIntegerField(db_default=0)
     settled = models.IntegerField(db_default=0)
-    overtaken = models.IntegerField(db_default=0)
-    failed = models.IntegerField(db_default=0)
+    overtaken = _key_array()
+    changed = _key_array()
     created_at = created_at()
+    started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

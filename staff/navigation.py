@@ -10,6 +10,10 @@ GROUPS: Final = (
         "Mail",
         (
             ("Needs you", "home", "index", ""),
+            (
+                *("Uncertain sends", "contact_support", "staff_settlement"),
+                "mailboxes.view_message",
+            ),
             ("Messages", "mail", "mailboxes_message", "mailboxes.view_message"),
             (
                 *("Suppressions", "block", "suppressions_suppression"),

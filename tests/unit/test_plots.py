@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.plots import HEIGHT, LEFT, WIDTH, Series, bars, short
+from core.plots import HEIGHT, LEFT, WIDTH, Ranked, Series, bars, ranked, short, stacked
 
 SVG = "{http://www.w3.org/2000/svg}"
 DAYS = [f"{month:02}-{day:02}" for month in (9, 10, 11) for day in range(1, 31)]
@@ -107,3 +107,42 @@ def test_a_fourth_series_is_refused() -> None:
 )
 def test_a_number_is_cut_to_what_the_axis_has_room_for(value: int, text: str) -> None:
     assert short(value) == text
+
+
+def test_parts_of_a_whole_stand_on_one_another() -> None:
+    text = stacked(
+        "Sends", ["a", "b"], [Series("failed", [1, 0]), Series("went out", [3, 4])]
+    )
+    plot = ElementTree.fromstring(  # noqa: S314  our own
+        text.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    )
+
+    (below,) = rects(plot, "hatched")
+    first, second = rects(plot, "solid")
+    assert first["height"] == pytest.approx(3 * below["height"], abs=0.05)
+    assert first["y"] + first["height"] == pytest.approx(below["y"], abs=0.05)
+    assert first["y"] == pytest.approx(second["y"], abs=0.05)
+    titles = [title.text for title in plot.iter(f"{SVG}title")]
+    assert titles == ["a: 1 failed, 3 went out", "b: 0 failed, 4 went out"]
+
+
+def test_a_pile_takes_no_more_series_than_there_are_textures() -> None:
+    with pytest.raises(ValueError, match="three textures"):
+        stacked("Sends", ["a"], [Series("s", [1])] * 4)
+    with pytest.raises(ValueError, match="one value for each"):
+        stacked("Sends", ["a", "b"], [Series("s", [1])])
+
+
+def test_a_rankings_bars_fill_their_share_and_never_more_than_the_row() -> None:
+    text = ranked("Caps", [Ranked("<b>: 5 of 10", 0.5), Ranked("full", 2.0, 1.0)])
+    plot = ElementTree.fromstring(text)  # noqa: S314  our own
+
+    solid = [
+        float(r.attrib["width"]) for r in plot.iterfind("rect[@class='plot-solid']")
+    ]
+    hatched = [
+        float(r.attrib["width"]) for r in plot.iterfind("rect[@class='plot-hatched']")
+    ]
+    assert solid == [WIDTH / 2, WIDTH]
+    assert hatched == [0, 0]
+    assert [one.text for one in plot.iterfind("text")] == ["<b>: 5 of 10", "full"]

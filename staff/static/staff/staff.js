@@ -15,3 +15,10 @@ document.addEventListener("click", async (event) => {
   button.textContent = "Copied";
   button.setAttribute("aria-live", "polite");
 });
+
+// Ticks, or clears, every box of the name that a box in the head gives.
+document.addEventListener("change", (event) => {
+  const name = event.target.dataset.tickAll;
+  if (!name) return;
+  for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
+});

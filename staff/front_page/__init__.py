@@ -1,0 +1,1 @@
+"""The admin's front page: what needs a person, then how mail has gone."""
