@@ -30,7 +30,10 @@ GROUPS: Final = (
         (
             ("Tenants", "domain", "mailboxes_tenant", "mailboxes.view_tenant"),
             ("Identities", "badge", "mailboxes_identity", "mailboxes.view_identity"),
-            ("Addresses", "alternate_email", "mailboxes_address", "mailboxes.view_address"),
+            (
+                *("Addresses", "alternate_email", "mailboxes_address"),
+                "mailboxes.view_address",
+            ),
             ("Domains", "dns", "domains_domain", "domains.view_domain"),
             ("API keys", "key", "mailboxes_apikey", "mailboxes.view_apikey"),
             ("Allowances", "speed", "quota_quotaaccount", "quota.view_quotaaccount"),
