@@ -99,7 +99,7 @@ def test_a_key_is_turned_and_its_secret_shown_once(
         page.click("button:has-text('Give it a new secret')")
         secret = page.inner_text("#secret")
         page.click("button:has-text('Copy')")
-        page.wait_for_selector("text=Copied")
+        page.wait_for_selector(".pm-copy button:has-text('Copied')")
         page.click("text=I have it")
         return secret
 
