@@ -45,9 +45,10 @@ test-brokers: setup ## the tests that need RabbitMQ and Redis (PM_TEST_AMQP_URL,
 test-browser: setup ## the staff's ways in a real Chromium (on the PATH, or PM_TEST_CHROMIUM)
 	@$(WITH_DATABASE) pytest -q -m browser tests/browser
 
-bench: setup ## the hook of SES, and one tenant's senders beside many's, on this machine
+bench: setup ## the hook of SES, one tenant's senders beside many's, the admin's pages
 	$(PYTHON_RUN) -m bench.hooks
 	$(PYTHON_RUN) -m bench.tenants
+	@$(WITH_DATABASE) $(PYTHON_RUN) -m bench.pages
 
 check: setup ## format, lint, types, import contracts, migrations, generated documents
 	ruff format --check .

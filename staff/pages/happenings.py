@@ -20,7 +20,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     list_display = ("type", "identity", "tenant", "position", "occurred_at")
     list_select_related = ("identity", "tenant")
-    ordering = ("-occurred_at", "-id")
+    ordering = ("-id",)
     exact_search = ("id", "identity_id", "tenant__slug", "type")
     search_help_text = "A whole event, message or identity id, a tenant, or a type"
 
@@ -41,7 +41,7 @@ class ProviderEventAdmin(ReadOnlyAdmin):
 
     list_display = ("event_id", "source", "state", "received_at", "attempts")
     list_filter = ("state", "source")
-    ordering = ("-received_at", "-id")
+    ordering = ("-id",)
     exact_search = ("id", "event_id", "message__public_id", "payload__recipient")
 
 
