@@ -312,7 +312,7 @@ def test_a_peer_that_hangs_or_drips_does_not_outlive_the_deadline(
     ses: SesServer, settings: Any, act: Act
 ) -> None:
     """R12; the page: 30 s in all, less where a claim is shorter."""
-    settings.PM_CLAIM_SECONDS = 1.25
+    settings.PM_CLAIM_SECONDS = 3.75  # and the deadline three: time to ask, if slowly
 
     message = _delivered(ses, act, A)
 
@@ -320,5 +320,5 @@ def test_a_peer_that_hangs_or_drips_does_not_outlive_the_deadline(
     attempt = Attempt.objects.get()
     assert attempt.finished_at is not None
     took = (attempt.finished_at - attempt.claimed_at).total_seconds()
-    assert 0.9 <= took <= 3
+    assert 2.9 <= took <= 5
     assert len(ses.mails) == 1
