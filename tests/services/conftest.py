@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from core import clock
+from core.deadline import Deadline
 from delivery.models import Delivery
 from mailboxes.models import Event, Message
+from outbound.transports.ses_client import SesAccount, client_of, ending_at
 from quota.models import Allowance, Counter, Hold
 from tests.support.pulling import cloudflare
 from tests.support.scripted import ScriptedTransport
@@ -66,8 +68,14 @@ def used_by(message: Message, metric: str) -> int:
 
 @pytest.fixture(scope="module")
 def ses_of_the_module() -> Iterator[SesServer]:
-    """One SES for a module: boto3 takes its time to make a client for an endpoint."""
+    """One SES for a module: boto3 takes its time to make a client for an endpoint.
+
+    And its time for the first call, which no deadline of a test is to pay for.
+    """
     with ses_server() as server:
+        account = SesAccount(REGION, KEY_ID, SECRET, server.url)
+        with ending_at(Deadline(60)):
+            client_of(account).get_account()
         yield server
 
 
