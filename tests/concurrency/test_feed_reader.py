@@ -146,6 +146,7 @@ def test_each_of_ten_thousand_events_is_seen_once_while_eight_write(
 def test_an_event_that_is_stored_first_and_committed_last_is_seen(
     identities: list[Identity], client: Client
 ) -> None:
+    """R40: while it is open, a reader follows the feed to its end."""
     early, late = identities[0], identities[1]
 
     # Given an event whose transaction is still open while another's has committed

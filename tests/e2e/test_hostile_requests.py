@@ -3,6 +3,8 @@
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -144,3 +146,40 @@ def test_verbs_that_no_route_knows_are_refused(web: Running, client: Sender) -> 
                 assert status == 200  # a GET without its body
             else:
                 assert_refused(status, body, has_body=not is_head)
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all that it started, and they."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text().split()]
+    return [pid, *(one for child in children for one in family(child))]
+
+
+def kilobytes(pids: list[int], field: str) -> int:
+    """Return a field of the processes' status, summed."""
+    found = [Path(f"/proc/{pid}/status").read_text() for pid in pids]
+    return sum(int(text.partition(f"{field}:")[2].split()[0]) for text in found)
+
+
+def test_row_22_what_is_far_too_large_costs_the_web_little_memory(
+    web: Running, client: Sender
+) -> None:
+    """Row 22: 50 MB, ten thousand recipients, three million brackets, each thrice."""
+    # Given a web that has answered before, and forgets its highest use of memory
+    ask(web, client, f"POST {client.path}", b"{}")
+    pids = family(web.pid)
+    for pid in pids:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    before = kilobytes(pids, "VmRSS")
+    names = ("ten thousand recipients", "three million brackets")
+    bodies = [b"[" * 50_000_000, *(BODIES[name] for name in names)]
+
+    # When what no send may hold is posted
+    for body in bodies * 3:
+        with suppress(ConnectionError):  # refused and closed while it is still sent
+            assert_refused(*ask(web, client, f"POST {client.path}", body))
+
+    # Then it was never held in memory
+    assert kilobytes(pids, "VmHWM") - before < 50_000
+    assert kilobytes(pids, "VmRSS") > before // 2  # they are the ones that served
+    assert not Message.objects.exists()

@@ -87,3 +87,18 @@ def test_the_guarantees_name_tests_that_exist() -> None:
 
     assert len(named) >= 7
     assert missing == []
+
+
+def test_the_faults_are_all_there_each_with_a_test_or_as_not_built() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
+
+    untried = [
+        number
+        for number, row in rows
+        if not re.search(r"`tests/[a-z0-9_/]+\.py`: `test_\w+`", row)
+        and "not built" not in row
+    ]
+
+    assert [int(number) for number, _ in rows] == list(range(1, 49))
+    assert untried == []
