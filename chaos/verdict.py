@@ -1,0 +1,166 @@
+"""What came out, held against what clients were told: counted from outside, then read.
+
+The invariants are those of every fault test (``tests/support/invariants.py``); here
+they are asked of a whole run, with what only a run can show.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+
+from chaos.clients import Log
+from chaos.profiles import PARALLEL, WORKERS, Profile
+from tests.support.invariants import Copies, books, broken
+
+BACK_AT_WORK: Final = 20.0
+"""How soon after a blow the next mail must have left, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the accountants of a run have written down; times in monotonic seconds."""
+
+    profile: Profile
+    log: Log
+    copies: Copies
+    taken_at: Sequence[float]
+    blows_at: Sequence[float]
+    feed: Sequence[str]
+    hooked: Sequence[str]
+    done: Mapping[str, int]
+    wire_kills: int
+    smtp_faults: Mapping[str, int]
+    smtp_doubts: int
+    copied: int
+    counts_copied: bool
+    has_rested: bool
+
+    @property
+    def kills(self) -> int:
+        """Return how many processes were killed with SIGKILL."""
+        return self.wire_kills + self.done.get("kill", 0) + self.done.get("web", 0)
+
+    @property
+    def may_be_uncertain(self) -> int:
+        """Return how many sends the faults can have left in doubt.
+
+        A worker that dies or stands still had so many calls in its hands at most; the
+        database's end leaves each worker with as many that it may not get recorded.
+        """
+        lost = self.wire_kills + self.done.get("kill", 0) + self.done.get("freeze", 0)
+        lost += WORKERS * self.done.get("database", 0)
+        return lost * PARALLEL + self.smtp_doubts
+
+
+@dataclass
+class Verdict:
+    """Every breach in words, and the figures of the last line."""
+
+    breaches: list[str] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def line(self) -> str:
+        """Return the run in one line."""
+        return " ".join(f"{name}={value}" for name, value in self.figures.items())
+
+
+def verdict(outcome: Outcome, *, url: str, tenant_id: str) -> Verdict:
+    """Read the books at the very end, and say what does not hold."""
+    ids = outcome.log.ids()
+    accepted = {key: min(found) for key, found in ids.items() if found}
+    with books(url, [tenant_id]) as connection:
+        of_rows = broken(connection, accepted, outcome.copies)
+        states = _states(connection)
+        events = _events(connection)
+    duplicates = sum(count > 1 for count in outcome.copies.values())
+    lost = sum(_is_loss(breach) for breach in of_rows)
+    drift = sum(breach.startswith("I4") for breach in of_rows)
+    breaches = [
+        *of_rows,
+        *_of_answers(outcome.log),
+        *_of_events(outcome, events),
+        *_of_effort(outcome, states),
+    ]
+    return Verdict(
+        breaches,
+        {
+            "keys": len(ids),
+            "mails": sum(outcome.copies.values()),
+            "duplicates": duplicates,
+            "lost": lost,
+            "uncertain": states["uncertain"],
+            "kills": outcome.kills,
+            "drift": drift,
+        },
+    )
+
+
+def _is_loss(breach: str) -> bool:
+    return breach.startswith("I2") or breach.endswith("with 0 copies")
+
+
+def _states(connection: psycopg.Connection[Any]) -> Counter[str]:
+    rows = connection.execute(
+        "SELECT status, count(*) FROM messages WHERE direction = 'outbound' GROUP BY 1"
+    )
+    return Counter(dict(rows.fetchall()))
+
+
+def _events(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """Return the id of every event, and its type."""
+    rows = connection.execute("SELECT id, type FROM events")
+    return dict(rows.fetchall())
+
+
+def _of_answers(log: Log) -> Iterable[str]:
+    for key, found in sorted(log.ids().items()):
+        if len(found) != 1:
+            yield f"{key} was answered with {len(found)} messages: {sorted(found)}"
+    for key, answer in sorted(log.changed.items()):
+        if (answer.status, answer.code) != (409, "idempotency_conflict"):
+            yield f"{key} with another body got {answer.status} {answer.code}"
+    for status, count in sorted(log.statuses.items()):
+        if status >= 500 and status != 503:
+            yield f"{count} sends were answered {status}"
+
+
+def _of_events(outcome: Outcome, events: Mapping[str, str]) -> Iterable[str]:
+    if twice := [one for one, n in Counter(outcome.feed).items() if n > 1]:
+        yield f"the feed showed {len(twice)} events twice: {twice[:5]}"
+    if unseen := sorted(events.keys() - set(outcome.feed)):
+        yield f"the feed never showed {len(unseen)} events: {unseen[:5]}"
+    if strange := sorted(set(outcome.feed) - events.keys()):
+        yield f"the feed showed {len(strange)} events that are not: {strange[:5]}"
+    told = {one for one, type_ in events.items() if type_.startswith("message.")}
+    if unheard := sorted(told - set(outcome.hooked)):
+        yield f"{len(unheard)} events came to no receiver: {unheard[:5]}"
+
+
+def _of_effort(outcome: Outcome, states: Counter[str]) -> Iterable[str]:
+    if states["uncertain"] > outcome.may_be_uncertain:
+        yield (
+            f"{states['uncertain']} sends are uncertain; the faults explain"
+            f" {outcome.may_be_uncertain}"
+        )
+    if not outcome.has_rested:
+        yield "it did not come to rest in time"
+    for at in outcome.blows_at:
+        after = next((taken for taken in outcome.taken_at if taken > at), None)
+        if after is not None and after - at > BACK_AT_WORK:
+            yield f"no mail left for {after - at:.0f} s after a blow"
+    profile = outcome.profile
+    promised = {
+        "kills from the wire": (outcome.wire_kills, profile.wire_kills),
+        "SMTP faults": (sum(outcome.smtp_faults.values()), profile.smtp_faults),
+        "copies of tasks": (
+            outcome.copied if outcome.counts_copied else profile.copies,
+            profile.copies,
+        ),
+    }
+    for what, (done, wanted) in promised.items():
+        if done < wanted:
+            yield f"the run hurt too little: {done} of {wanted} {what}"
