@@ -6,10 +6,21 @@ it. Each is a mistake that systems of this kind have been shipped with.
 
 import os
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 from uuid import UUID
 
 MUTANT: Final = "CHAOS_MUTANT"
+
+
+def _replace(module: ModuleType, name: str, broken: Callable[..., Any]) -> Any:
+    """Put the mistake in a function's place; return the function.
+
+    Raises AttributeError when the product has none of that name any more.
+    """
+    sound = getattr(module, name)
+    setattr(module, name, broken)
+    return sound
 
 
 def retry_after_doubt() -> None:
@@ -20,7 +31,7 @@ def retry_after_doubt() -> None:
     def unknown(dialogue: Any, error: OSError) -> RetryLater:
         return RetryLater(RetryClass.RELAY, "connection_lost", str(error))
 
-    smtp._unknown = unknown  # type: ignore[assignment]  # that is the mistake
+    _replace(smtp, "_unknown", unknown)
 
 
 def claim_released_by_age() -> None:
@@ -30,7 +41,8 @@ def claim_released_by_age() -> None:
     def release(message: Any, state: Any, *, now: Any) -> None:
         _set_free(message)
 
-    alarms.lapse = claims.lapse = release
+    for module in (alarms, claims):
+        _replace(module, "lapse", release)
 
 
 def claim_without_guard() -> None:
@@ -40,16 +52,14 @@ def claim_without_guard() -> None:
     from outbound import claims, deliver
     from outbound.senders import Waiting
 
-    guarded = claims._take
-
     def take(message_id: str, mime: bytes, *, token: UUID) -> Any:
         message = lock_message(message_id)
         if message is not None and message.status == MessageStatus.QUEUED:
             _set_free(message)
         return guarded(message_id, mime, token=token)
 
-    claims._take = take
-    deliver.waiting = lambda message_id: Waiting(domain=message_id, needs_slot=False)
+    guarded = _replace(claims, "_take", take)
+    _replace(deliver, "waiting", lambda name: Waiting(name, needs_slot=False))
 
 
 def _set_free(message: Any) -> None:
@@ -76,7 +86,7 @@ def checked_then_inserted() -> None:
             raise LookupError(f"{name} has another guard now")
         end = after.index("RETURNING l.message_id")
         setattr(insert, name, f"{before} {after[end:]}")
-    ledger.hold_key = lambda slot: None
+    _replace(ledger, "hold_key", lambda slot: None)
 
 
 def events_apart() -> None:
@@ -85,8 +95,6 @@ def events_apart() -> None:
 
     from delivery import changes
 
-    publish = changes.publish
-
     def later(events: Any, **given: Any) -> None:
         def apart() -> None:
             with transaction.atomic():
@@ -94,14 +102,14 @@ def events_apart() -> None:
 
         transaction.on_commit(apart)
 
-    changes.publish = later
+    publish = _replace(changes, "publish", later)
 
 
 def no_alarm() -> None:
     """Nobody looks for claims whose worker has gone."""
     from outbound import alarms
 
-    alarms.sweep_claims = lambda: 0
+    _replace(alarms, "sweep_claims", lambda: 0)
 
 
 MUTANTS: Final[dict[str, Callable[[], None]]] = {

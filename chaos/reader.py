@@ -9,21 +9,15 @@ Get = Callable[..., dict[str, Any] | None]
 
 
 class Reader:
-    """Polls the feed; ``seen`` holds every event's id as often as it was shown.
-
-    ``first`` is how many there were when it began.
-    """
+    """Polls the feed; ``seen`` holds every event's id as often as it was shown."""
 
     def __init__(self, get: Get) -> None:
         self._get = get
         self.seen: list[str] = []
-        self.first = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="reader", daemon=True)
 
     def __enter__(self) -> Self:
-        self.read_to_the_end()
-        self.first = len(self.seen)
         self._thread.start()
         return self
 

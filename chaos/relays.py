@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from typing import Final
 
 from chaos.profiles import Profile
@@ -36,6 +37,9 @@ FAULTS: Final = {
 
 UNANSWERED: Final = frozenset({"drop", "reset", "half", "hang:6"})
 COPIES_A_RING: Final = 4
+MORE_DOTS: Final = 2
+"""How many more faults than any other stage the final dot has in a round."""
+
 SLOW: Final = 0.25
 
 
@@ -47,10 +51,12 @@ def plans(rng: random.Random, profile: Profile, *, tls: str) -> list[Plan]:
         {WIRE[(n + turn) % len(WIRE)]: "kill;drop"}
         for n in range(share(profile.wire_kills, tls))
     ]
+    acts = {stage: cycle(FAULTS[stage]) for stage in stages}
+    stages += ["dot"] * MORE_DOTS
     for n in range(share(profile.smtp_faults, tls)):
         stage = stages[n % len(stages)]
-        found.append({stage: rng.choice(FAULTS[stage])})
-    rings = -(-share(profile.copies, tls) // COPIES_A_RING)
+        found.append({stage: next(acts[stage])})
+    rings = share(profile.copies, tls) // (COPIES_A_RING - 1)
     found += [{"data": "hook:ring", "dot": f"late:{SLOW}"}] * rings
     ordinary = share(profile.keys * 4 // 5, tls) - len(found)
     found += [{}] * max(0, ordinary)

@@ -32,7 +32,7 @@ from tests.support.smtp_seen import Connection
 from tests.support.webhook_sink import WebhookSink
 
 TICK: Final = 5.0
-STILL: Final = 2.0
+STILL: Final = 3.0
 """How long nothing new may come before the run counts as at rest, in seconds."""
 
 ASKED_AGAIN: Final = 20
@@ -163,7 +163,7 @@ class Run:
                 len(self._reader.seen),
                 len({one.id for one in self._hooks.received}),
             )
-            if now != before or now[0] or now[3] < now[2] - self._reader.first:
+            if now != before or now[0]:
                 before, still_since = now, time.monotonic()
             elif time.monotonic() - still_since >= STILL:
                 return True
