@@ -53,6 +53,7 @@ def plans(rng: random.Random, profile: Profile, *, tls: str) -> list[Plan]:
     ]
     acts = {stage: cycle(FAULTS[stage]) for stage in stages}
     stages += ["dot"] * MORE_DOTS
+    stages += ["starttls"] * stages.count("starttls")  # one relay alone has it
     for n in range(share(profile.smtp_faults, tls)):
         stage = stages[n % len(stages)]
         found.append({stage: next(acts[stage])})

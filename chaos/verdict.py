@@ -84,9 +84,9 @@ def verdict(outcome: Outcome, *, url: str, tenant_id: str) -> Verdict:
     drift = sum(breach.startswith("I4") for breach in of_rows)
     breaches = [
         *of_rows,
-        *_of_answers(outcome.log),
-        *_of_events(outcome, events),
-        *_of_effort(outcome, states),
+        *of_answers(outcome.log),
+        *of_events(outcome, events),
+        *of_effort(outcome, uncertain=states["uncertain"]),
     ]
     return Verdict(
         breaches,
@@ -127,7 +127,8 @@ def _events(connection: psycopg.Connection[Any]) -> dict[str, str]:
     return dict(rows.fetchall())
 
 
-def _of_answers(log: Log) -> Iterable[str]:
+def of_answers(log: Log) -> Iterable[str]:
+    """Say where a key got no message or two, another body none, or a send a 500."""
     for key, found in sorted(log.ids().items()):
         if len(found) != 1:
             yield f"{key} was answered with {len(found)} messages: {sorted(found)}"
@@ -139,7 +140,8 @@ def _of_answers(log: Log) -> Iterable[str]:
             yield f"{count} sends were answered {status}"
 
 
-def _of_events(outcome: Outcome, events: Mapping[str, str]) -> Iterable[str]:
+def of_events(outcome: Outcome, events: Mapping[str, str]) -> Iterable[str]:
+    """Say which events reader or receiver did not get, or got in excess."""
     if twice := [one for one, n in Counter(outcome.feed).items() if n > 1]:
         yield f"the feed showed {len(twice)} events twice: {twice[:5]}"
     if unseen := sorted(events.keys() - set(outcome.feed)):
@@ -151,10 +153,11 @@ def _of_events(outcome: Outcome, events: Mapping[str, str]) -> Iterable[str]:
         yield f"{len(unheard)} events came to no receiver: {unheard[:5]}"
 
 
-def _of_effort(outcome: Outcome, states: Counter[str]) -> Iterable[str]:
-    if states["uncertain"] > outcome.may_be_uncertain:
+def of_effort(outcome: Outcome, *, uncertain: int) -> Iterable[str]:
+    """Say where there is more doubt or standstill than faults, or too few of those."""
+    if uncertain > outcome.may_be_uncertain:
         yield (
-            f"{states['uncertain']} sends are uncertain; the faults explain"
+            f"{uncertain} sends are uncertain; the faults explain"
             f" {outcome.may_be_uncertain}"
         )
     if not outcome.has_rested:
