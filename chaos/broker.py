@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -47,11 +48,15 @@ def _answers(broker: Broker) -> bool:
 
 
 class Queue:
-    """A broker as the run uses it; ``copied`` counts the copies that it was given."""
+    """A broker as the run uses it.
+
+    ``copies_file`` is where a worker with a broker of its own writes what it copied.
+    """
 
     def __init__(self, broker: Broker | None) -> None:
         self._broker = broker
-        self.copied = 0
+        self._copied = 0
+        self.copies_file: Path | None = None
 
     def __enter__(self) -> Self:
         if self._broker is not None:
@@ -76,6 +81,14 @@ class Queue:
         return self._broker.scheme if self._broker else "memory"
 
     @property
+    def copied(self) -> int:
+        """Return how many copies of tasks it was given."""
+        file = self.copies_file
+        if file is None or not file.exists():
+            return self._copied
+        return len(file.read_text().splitlines())
+
+    @property
     def url(self) -> str:
         """Return the way through the proxy."""
         if self._broker is None:
@@ -86,7 +99,7 @@ class Queue:
         """Publish the task of a message so many times more, past the proxy."""
         if self._broker is not None:
             self._broker.ring(message_id, times=times)
-            self.copied += times
+            self._copied += times
 
     def restart(self, rng: random.Random) -> str:
         """Take it away for a while; say what became of what it held."""

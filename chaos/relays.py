@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import cycle
 from typing import Final
 
@@ -89,6 +90,19 @@ class Relays:
     def met(self) -> list[Plan]:
         """Return the plan of every connection that had one."""
         return [seen.plan for server in self.servers for seen in server.connections]
+
+    @property
+    def have_done_all(self) -> bool:
+        """Say whether every connection that was to be hurt has come."""
+        return all(
+            len(server.connections) >= len(server.script.connections)
+            for server in self.servers
+        )
+
+    def be_kind(self) -> None:
+        """Hurt no connection that comes from now on."""
+        for server in self.servers:
+            server.follow(replace(server.script, connections=()))
 
     def taken_at(self) -> list[float]:
         """Return when each mail's conversation ended (monotonic seconds), sorted."""

@@ -24,6 +24,7 @@ from chaos.profiles import CALM, PACE, WORKERS, Profile
 from chaos.reader import Reader
 from chaos.relays import Relays
 from chaos.verdict import Outcome, Verdict, verdict
+from chaos.worker import COPIED
 from pylota.deployment import free_port
 from pylota.provisioning import Provisioned
 from pylota.settings import database_from
@@ -31,7 +32,10 @@ from tests.support.certificates import authority
 from tests.support.smtp_seen import Connection
 from tests.support.webhook_sink import WebhookSink
 
-TICK: Final = 5.0
+TICK: Final = 2.5
+OVERTIME: Final = 35.0
+"""How long the relays may go on after the clients, until all was done, in seconds."""
+
 STILL: Final = 3.0
 """How long nothing new may come before the run counts as at rest, in seconds."""
 
@@ -108,10 +112,14 @@ class Run:
             "SSL_CERT_FILE": str(trusted),
             MUTANT: self._mutant,
         }
+        is_own = self._queue.scheme == "memory"
+        if is_own:  # nobody else can put a copy into it
+            self._queue.copies_file = self._folder / "copied"
+            given[COPIED] = str(self._queue.copies_file)
         return Crew(
             environment_of(given),
             port=free_port("127.0.0.1", 0),
-            workers=1 if self._queue.scheme == "memory" else WORKERS,
+            workers=1 if is_own else WORKERS,
             log=self._folder / "log",
         )
 
@@ -135,10 +143,13 @@ class Run:
         ]
         for thread in work:
             thread.start()
-        while any(thread.is_alive() for thread in work):
-            work[0].join(TICK / 2)
-            work[1].join(TICK / 2)
+        latest = began + self.profile.seconds + OVERTIME
+        while any(thread.is_alive() for thread in work) or (
+            time.monotonic() < latest and not self._relays.have_done_all
+        ):
+            time.sleep(TICK)
             self._tell()
+        self._relays.be_kind()
         self._database.proxy.forget_rules()
 
     def _tell(self) -> None:
@@ -200,7 +211,6 @@ class Run:
             smtp_faults=relays.faults_in(met),
             smtp_doubts=relays.doubts_in(met),
             copied=self._queue.copied,
-            counts_copied=self._queue.scheme != "memory",
             has_rested=has_rested,
         )
 

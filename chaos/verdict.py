@@ -38,7 +38,6 @@ class Outcome:
     smtp_faults: Mapping[str, int]
     smtp_doubts: int
     copied: int
-    counts_copied: bool
     has_rested: bool
 
     @property
@@ -167,14 +166,18 @@ def of_effort(outcome: Outcome, *, uncertain: int) -> Iterable[str]:
         if after is not None and after - at > BACK_AT_WORK:
             yield f"no mail left for {after - at:.0f} s after a blow"
     profile = outcome.profile
+    done = outcome.done
     promised = {
+        **{
+            f"restarts of {what}": (done.get(what, 0), profile.restarts)
+            for what in ("database", "broker", "web")
+        },
+        "kills by the clock": (done.get("kill", 0), profile.kills),
+        "freezes": (done.get("freeze", 0), profile.freezes),
         "kills from the wire": (outcome.wire_kills, profile.wire_kills),
         "SMTP faults": (sum(outcome.smtp_faults.values()), profile.smtp_faults),
-        "copies of tasks": (
-            outcome.copied if outcome.counts_copied else profile.copies,
-            profile.copies,
-        ),
+        "copies of tasks": (outcome.copied, profile.copies),
     }
-    for what, (done, wanted) in promised.items():
-        if done < wanted:
-            yield f"{TOO_LITTLE}: {done} of {wanted} {what}"
+    for what, (were, wanted) in promised.items():
+        if were < wanted:
+            yield f"{TOO_LITTLE}: {were} of {wanted} {what}"

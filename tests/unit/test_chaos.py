@@ -27,8 +27,11 @@ def drawn(seed: int, profile: Profile) -> list[Plan]:
 
 def outcome(**given: object) -> Outcome:
     """Return what a quiet run leaves, with what a test changes."""
+    nothing = dict.fromkeys(
+        ("kills", "wire_kills", "restarts", "freezes", "smtp_faults", "copies"), 0
+    )
     quiet = Outcome(
-        profile=replace(PROFILES["ci"], wire_kills=0, smtp_faults=0, copies=0),
+        profile=replace(PROFILES["ci"], **nothing),
         log=Log(),
         copies={},
         taken_at=[],
@@ -40,7 +43,6 @@ def outcome(**given: object) -> Outcome:
         smtp_faults={},
         smtp_doubts=0,
         copied=0,
-        counts_copied=True,
         has_rested=True,
     )
     return replace(quiet, **given)  # type: ignore[arg-type]  # by name
