@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,8 @@ class Member:
 class Crew:
     """Web (two processes behind one port) and workers, the first of them with beat.
 
-    Whatever ends is started again at once, until ``__exit__``.
+    Whatever ends is started again at once, until ``__exit__``; ``ended`` counts the
+    workers that did by how: minus the signal, or the exit status.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Crew:
         self._environment, self._log, self._wanted = environment, log, workers
         self.port = port
         self.workers: list[Member] = []
-        self.deaths = 0
+        self.ended: Counter[int] = Counter()
         self._closing = threading.Event()
         self._guard = threading.Lock()
         self._watch = threading.Thread(target=self._keep, name="crew", daemon=True)
@@ -94,7 +96,7 @@ class Crew:
             for n, worker in enumerate(self.workers):
                 if worker.process.poll() is not None:
                     worker.kill()  # what is left of its group
-                    self.deaths += 1
+                    self.ended[worker.process.poll() or 0] += 1
                     self.workers[n] = self._start_worker(n)
 
     def _start_web(self) -> Member:

@@ -61,6 +61,9 @@ PROFILES: Final = {
     ),
 }
 
+TOO_LITTLE: Final = "the run hurt too little"
+"""A run that did less than its profile says has failed, and has caught nothing."""
+
 CALM: Final = 30.0
 """How long all may take to come to rest once nothing hurts any more, in seconds."""
 

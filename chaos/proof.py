@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from chaos.mutants import MUTANTS
-from chaos.verdict import TOO_LITTLE
+from chaos.profiles import TOO_LITTLE
 
 CAUGHT: Final = 1
 """How a run ends that has found something; 2 and more mean that there was no run."""

@@ -36,8 +36,15 @@ FAULTS: Final = {
 }
 """What goes wrong at each stage. A login refused for good would stop its domain."""
 
+AT_ONCE: Final = frozenset({"connect", "greeting"})
+VERBS: Final = {"body": "DATA"}
+"""The command after which a stage has come, where that is not its own name."""
+
 UNANSWERED: Final = frozenset({"drop", "reset", "half", "hang:6"})
 COPIES_A_RING: Final = 4
+SPARE: Final = 1
+"""How many more are planned at each relay: a caller may be gone before its stage."""
+
 MORE_DOTS: Final = 2
 """How many more faults than any other stage the final dot has in a round."""
 
@@ -50,12 +57,12 @@ def plans(rng: random.Random, profile: Profile, *, tls: str) -> list[Plan]:
     turn = 0 if tls == "implicit" else len(WIRE) // 2
     found: list[Plan] = [
         {WIRE[(n + turn) % len(WIRE)]: "kill;drop"}
-        for n in range(share(profile.wire_kills, tls))
+        for n in range(share(profile.wire_kills, tls) + SPARE)
     ]
     acts = {stage: cycle(FAULTS[stage]) for stage in stages}
     stages += ["dot"] * MORE_DOTS
     stages += ["starttls"] * stages.count("starttls")  # one relay alone has it
-    for n in range(share(profile.smtp_faults, tls)):
+    for n in range(share(profile.smtp_faults, tls) + SPARE):
         stage = stages[n % len(stages)]
         found.append({stage: next(acts[stage])})
     rings = share(profile.copies, tls) // (COPIES_A_RING - 1)
@@ -88,8 +95,8 @@ class Relays:
         return found
 
     def met(self) -> list[Plan]:
-        """Return the plan of every connection that had one."""
-        return [seen.plan for server in self.servers for seen in server.connections]
+        """Return what of its plan each connection has come to."""
+        return [plan for server in self.servers for plan in _met_at(server)]
 
     @property
     def have_done_all(self) -> bool:
@@ -112,6 +119,22 @@ class Relays:
             for mail in list(server.mails)
         ]
         return sorted(end for end in ends if end is not None)
+
+
+def _met_at(server: SmtpServer) -> list[Plan]:
+    """Return the same for one relay; a final dot has come when its mail is there."""
+    with server.changed:
+        ended = {mail.connection for mail in server.mails}
+        return [
+            {
+                stage: act
+                for stage, act in seen.plan.items()
+                if stage in AT_ONCE
+                or (stage == "dot" and seen.number in ended)
+                or (stage != "dot" and VERBS.get(stage, stage.upper()) in seen.verbs)
+            }
+            for seen in server.connections
+        ]
 
 
 def key_of(content: bytes) -> str:

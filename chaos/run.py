@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -157,7 +158,7 @@ class Run:
         self.say(
             f"keys {self._clients.done}/{self.profile.keys}"
             f"  mails {sum(self._relays.copies().values())}"
-            f"  kills {relays.kills_in(met) + self._nemesis.done['kill']}"
+            f"  kills {self._crew.ended[-signal.SIGKILL]}"
             f"  smtp faults {relays.faults_in(met).total()}"
             f"  copies {self._queue.copied}  events {len(self._reader.seen)}"
         )
@@ -196,7 +197,8 @@ class Run:
         self.say(
             f"commits cut {sum(rule.fired for rule in rules)} of {len(rules)},"
             f" answers {dict(sorted(self._clients.log.statuses.items()))},"
-            f" faults {dict(sorted(relays.faults_in(met).items()))}"
+            f" faults {dict(sorted(relays.faults_in(met).items()))},"
+            f" ends of workers {dict(self._crew.ended)}"
         )
         return Outcome(
             profile=self.profile,
@@ -207,6 +209,7 @@ class Run:
             feed=self._reader.seen,
             hooked=[one.id for one in self._hooks.received],
             done=self._nemesis.done,
+            killed=self._crew.ended[-signal.SIGKILL],
             wire_kills=relays.kills_in(met),
             smtp_faults=relays.faults_in(met),
             smtp_doubts=relays.doubts_in(met),

@@ -12,11 +12,8 @@ from typing import Any, Final
 import psycopg
 
 from chaos.clients import Log
-from chaos.profiles import PARALLEL, WORKERS, Profile
+from chaos.profiles import PARALLEL, TOO_LITTLE, WORKERS, Profile
 from tests.support.invariants import Copies, books, broken
-
-TOO_LITTLE: Final = "the run hurt too little"
-"""A run that did less than its profile says has failed, and has caught nothing."""
 
 BACK_AT_WORK: Final = 20.0
 """How soon after a blow the next mail must have left, in seconds."""
@@ -34,6 +31,7 @@ class Outcome:
     feed: Sequence[str]
     hooked: Sequence[str]
     done: Mapping[str, int]
+    killed: int
     wire_kills: int
     smtp_faults: Mapping[str, int]
     smtp_doubts: int
@@ -42,8 +40,8 @@ class Outcome:
 
     @property
     def kills(self) -> int:
-        """Return how many processes were killed with SIGKILL."""
-        return self.wire_kills + self.done.get("kill", 0) + self.done.get("web", 0)
+        """Return how many processes ended by SIGKILL, the web as one."""
+        return self.killed + self.done.get("web", 0)
 
     @property
     def may_be_uncertain(self) -> int:
@@ -52,7 +50,7 @@ class Outcome:
         A worker that dies or stands still had so many calls in its hands at most; the
         database's end leaves each worker with as many that it may not get recorded.
         """
-        lost = self.wire_kills + self.done.get("kill", 0) + self.done.get("freeze", 0)
+        lost = self.killed + self.done.get("freeze", 0)
         lost += WORKERS * self.done.get("database", 0)
         return lost * PARALLEL + self.smtp_doubts
 

@@ -39,6 +39,7 @@ def outcome(**given: object) -> Outcome:
         feed=[],
         hooked=[],
         done={},
+        killed=0,
         wire_kills=0,
         smtp_faults={},
         smtp_doubts=0,
@@ -58,8 +59,8 @@ def test_the_relays_hurt_as_much_as_the_profile_says(name: str) -> None:
     plans = drawn(1, profile)
     rings = sum(plan.get("data") == "hook:ring" for plan in plans)
 
-    assert relays.kills_in(plans) == profile.wire_kills
-    assert relays.faults_in(plans).total() == profile.smtp_faults
+    assert relays.kills_in(plans) > profile.wire_kills
+    assert relays.faults_in(plans).total() > profile.smtp_faults
     assert rings * relays.COPIES_A_RING >= profile.copies
     assert len(plans) <= profile.keys
     Script(connections=plans)
