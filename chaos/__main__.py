@@ -30,11 +30,22 @@ def main() -> int:
     try:
         is_good = run(given, folder)
     finally:
-        if is_good:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            print(f"what the processes wrote: {folder / 'log'}")
+        tidy(folder, keeps_log=not (is_good or given.mutant))
     return 0 if is_good else 1
+
+
+def tidy(folder: Path, *, keeps_log: bool) -> None:
+    """Remove all that the run has made, but for what its processes wrote, if wanted."""
+    log = folder / "log"
+    if not keeps_log or not log.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for part in folder.iterdir():
+        if part.is_dir() and part != log:
+            shutil.rmtree(part, ignore_errors=True)
+        elif part != log:
+            part.unlink()
+    print(f"what the processes wrote: {log}")
 
 
 def run(given: argparse.Namespace, folder: Path) -> bool:
