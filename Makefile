@@ -2,7 +2,7 @@
 # with venv, make and the package index, and nothing else; test-brokers, test-browser and
 # lock say what they need beside that.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test unit test-brokers test-browser bench check fmt docs lock
+.PHONY: help setup demo up test unit test-brokers test-browser bench chaos chaos-mutants check fmt docs lock
 
 BIN := .venv/bin
 PYTHON_RUN := $(BIN)/python
@@ -14,6 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TESTS ?= tests
 WORKERS ?= 3
+PROFILE ?= ci
 # files in their order (tests/conftest.py has it): no process waits long for another's end
 PYTEST := pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # with DATABASE_URL set that server is used; otherwise an embedded one, for this run only
@@ -49,6 +50,12 @@ bench: setup ## the hook of SES, one tenant's senders beside many's, the admin's
 	$(PYTHON_RUN) -m bench.hooks
 	$(PYTHON_RUN) -m bench.tenants
 	@$(WITH_DATABASE) $(PYTHON_RUN) -m bench.pages
+
+chaos: setup ## kill, cut and restart everything, and count mails (SEED=, PROFILE=ci|release, BROKER=)
+	@$(PYTHON_RUN) -m chaos $(if $(SEED),--seed $(SEED)) --profile $(PROFILE) $(if $(BROKER),--broker $(BROKER))
+
+chaos-mutants: setup ## the same against six deliberate mistakes, all of which it must catch
+	@$(PYTHON_RUN) -m chaos.proof $(if $(SEED),--seed $(SEED)) $(if $(BROKER),--broker $(BROKER))
 
 check: setup ## format, lint, types, import contracts, migrations, generated documents
 	ruff format --check .

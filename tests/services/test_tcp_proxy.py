@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import RESET, TcpProxy
 
 
 @pytest.fixture
@@ -63,6 +63,28 @@ def test_an_end_of_the_client_reaches_the_server_and_comes_back(
         client.shutdown(socket.SHUT_WR)
         assert client.recv(100) == b"last words"
         assert client.recv(1) == b""
+
+
+def test_a_reset_by_the_client_reaches_the_server() -> None:
+    # Given a server that waits for the next words of a client
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        TcpProxy(listener.getsockname()) as proxy,
+        dial(proxy) as client,
+    ):
+        client.sendall(b"x")
+        server, _ = listener.accept()
+        with server:
+            assert server.recv(1) == b"x"
+            server.settimeout(5)
+
+            # When the client is gone as a killed process goes: with a reset
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            client.close()
+
+            # Then the server does not go on waiting
+            with contextlib.suppress(ConnectionResetError):
+                assert server.recv(1) == b""
 
 
 def test_a_frozen_proxy_accepts_and_says_nothing_until_thawed(

@@ -91,9 +91,14 @@ class Nursery:
         folder: Path,
         output: int,
         ready: int,
+        module: str = "tests.support.planted",
     ) -> Child:
-        """Fork a worker with these; ``ready`` becomes its ``PM_READY_FD``."""
+        """Fork a worker with these; ``ready`` becomes its ``PM_READY_FD``.
+
+        ``module`` is what it runs, as ``python -m`` would.
+        """
         order = {
+            "module": module,
             "arguments": arguments,
             "environment": environment,
             "folder": str(folder),
@@ -187,7 +192,7 @@ def become(order: dict[str, Any]) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]  # text
     sys.argv[1:] = order["arguments"]
-    runpy.run_module("tests.support.planted", run_name="__main__", alter_sys=True)
+    runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ class Link:
         sink: socket.socket,
         passed: Callable[[bytes], None],
     ) -> None:
-        with contextlib.suppress(OSError):
+        try:
             while not self.closed and (octets := source.recv(CHUNK)):
                 self.proxy.wait_until_flowing(self)
                 if not self.closed:
@@ -90,6 +90,10 @@ class Link:
             self.proxy.wait_until_flowing(self)
             if not self.closed:
                 sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            # a process that is killed with octets unread resets its connection: the
+            # other side must hear of it, or it would wait in the middle of its work
+            self.close()
 
 
 class TcpProxy:

@@ -1,0 +1,58 @@
+"""A worker process of the run: Celery's own command, after what is laid over it.
+
+``python -m chaos.worker worker …``: Celery's arguments follow. ``CHAOS_COPIED`` names a
+file: each ring of a message is then published again, at once and once more while its
+call may be under way, and a line is written for each copy. That is for ``memory://``,
+a broker that nobody else can put anything into.
+"""
+
+import os
+import sys
+from pathlib import Path
+from threading import Timer
+from typing import Any, Final
+
+COPIED: Final = "CHAOS_COPIED"
+LATER: Final = (0.0, 0.15)
+"""When each copy follows its ring, in seconds."""
+
+
+def copy_rings(file: Path) -> None:
+    """Let this process's broker hand out every message's task more than once."""
+    from outbound import dispatch
+
+    send = dispatch._send
+
+    def copy(queue: Any, public_id: str) -> None:
+        send(queue, public_id)
+        with file.open("a") as lines:
+            lines.write(f"{public_id}\n")
+
+    def send_and_copy(queue: Any, public_id: str) -> None:
+        send(queue, public_id)
+        if queue is dispatch.MESSAGES:
+            for seconds in LATER:
+                timer = Timer(seconds, copy, [queue, public_id])
+                timer.daemon = True
+                timer.start()
+
+    dispatch._send = send_and_copy
+
+
+def main() -> None:
+    """Break and copy what is to be, then be Celery."""
+    import django
+
+    from pylota.celery import app
+
+    django.setup()
+    from chaos.mutants import mutate
+
+    mutate()
+    if file := os.environ.get(COPIED):
+        copy_rings(Path(file))
+    app.start(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
