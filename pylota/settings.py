@@ -326,6 +326,7 @@ UNFOLD = {
         ]
     },
     "STYLES": [lambda request: static("staff/staff.css")],
+    "SCRIPTS": [lambda request: static("staff/staff.js")],
     "SITE_FAVICONS": [
         {
             "rel": "icon",

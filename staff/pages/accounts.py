@@ -1,5 +1,6 @@
 """Users and groups, in the same dress as the other pages."""
 
+from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
@@ -30,12 +31,22 @@ class RoleAdmin(GroupAdmin, ModelAdmin):  # type: ignore[misc]  # untyped
     """Permissions that several people share."""
 
 
-admin.site.unregister(TOTPDevice)
-admin.site.unregister(StaticDevice)
+for _model in (TOTPDevice, StaticDevice, AccessAttempt, AccessLog, AccessFailureLog):
+    admin.site.unregister(_model)
+
+
+class _Deletable(ReadOnlyAdmin):
+    """Records that are shown, and deleted by whoever edits accounts."""
+
+    def has_delete_permission(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> bool:
+        """Whoever edits accounts."""
+        return request.user.has_perm("auth.change_user")
 
 
 @admin.register(TOTPDevice)
-class AuthenticatorAdmin(ReadOnlyAdmin):
+class AuthenticatorAdmin(_Deletable):
     """Second factors; deleting one lets its owner log in with the password alone.
 
     For an authenticator that is lost with its recovery codes. Nothing of its key shows.
@@ -46,8 +57,12 @@ class AuthenticatorAdmin(ReadOnlyAdmin):
     exact_search = ("user__username",)
     fields = ("user", "name", "confirmed", "created_at", "last_used_at")
 
-    def has_delete_permission(
-        self, request: HttpRequest, obj: Model | None = None
-    ) -> bool:
-        """Whoever edits accounts."""
-        return request.user.has_perm("auth.change_user")
+
+@admin.register(AccessAttempt)
+class AttemptAdmin(_Deletable):
+    """Wrong passwords by account and client; deleting one ends its lock at once."""
+
+    list_display = ("username", "ip_address", "failures_since_start", "attempt_time")
+    ordering = ("-attempt_time", "-id")
+    exact_search = ("username", "ip_address")
+    fields = ("username", "ip_address", "failures_since_start", "attempt_time")

@@ -17,6 +17,7 @@ from mailboxes.statuses import IdentityStatus, TenantStatus
 from mailboxes.tenant_services import resume_tenant, suspend_tenant
 from staff.pages.keys import MAKE_FOR_TENANT
 from staff.pages.policies import sources_of
+from staff.pages.tenant_changes import CHANGE_PLAN, PUT_ON_LIST
 from staff.statuses import Duty
 
 
@@ -74,7 +75,7 @@ RESUME: Final = Act(
 class TenantAdmin(ActingAdmin):
     """A customer, its mode and its policy."""
 
-    acts = (SUSPEND, RESUME, MAKE_FOR_TENANT)
+    acts = (SUSPEND, RESUME, CHANGE_PLAN, PUT_ON_LIST, MAKE_FOR_TENANT)
     change_form_template = "staff/tenant.html"
     list_display = ("slug", "mode", "status", "timezone", "created_at")
     list_filter = ("mode", "status")

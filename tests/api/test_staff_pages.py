@@ -20,6 +20,7 @@ from core.hashing import address_hash
 from mailboxes.key_services import create_key
 from mailboxes.models import ApiKey, AuditRow, Identity
 from mailboxes.statuses import IdentityStatus, PauseReason, TenantStatus
+from quota.models import QuotaAccount
 from suppressions.models import SendListEntry, Suppression
 from tests.factories import QueuedMessageFactory, ThreadFactory
 from tests.support.lived_in import lived_in
@@ -57,7 +58,7 @@ def test_each_list_opens_for_a_viewer_and_saves_nothing(
         page = client.get(path)
 
     is_content = meta.model_name == "receivedbody"
-    foreign = meta.app_label in ("otp_totp",)
+    foreign = meta.app_label in ("otp_totp", "axes")
     assert page.status_code == (403 if is_content or foreign else 200)
     assert len(asked) <= MOST_STATEMENTS
     assert client.get(path, {"q": "nobody@example.net"}).status_code in (200, 403)
@@ -246,6 +247,36 @@ def test_a_complaint_is_lifted_with_a_second_confirmation_only(
     assert not Suppression.objects.exists()
     row = AuditRow.objects.get(action="suppression.delete")
     assert row.details == {"reason": "complaint", "note": "they asked"}
+
+
+def test_an_entry_is_put_on_a_send_list_in_its_one_form(identity: Identity) -> None:
+    client, where = browser("support"), act(identity.tenant, "put-on-list")
+    wish = {"reason": "they asked", "direction": "send", "kind": "block"}
+
+    client.post(where, {**wish, "entry": "not an address"})
+    assert not SendListEntry.objects.exists()
+    client.post(where, {**wish, "entry": " @Example.NET. "})
+
+    row = SendListEntry.objects.get()
+    assert (row.entry, row.kind, row.note) == ("@example.net", "block", "they asked")
+    audit = AuditRow.objects.get(action="list_entry.put")
+    assert audit.actor_user_id
+    assert audit.actor_key_id is None
+
+
+def test_a_plan_is_changed_by_an_admin_alone(identity: Identity) -> None:
+    where = act(identity.tenant, "change-plan")
+    wish = {"reason": "they paid", "plan_id": "team", "mode": "metered"}
+
+    assert browser("operator").post(where, wish).status_code == 403
+    client = browser("admin")
+    assert client.post(where, {**wish, "plan_id": "nothing"}).status_code == 400
+    client.post(where, wish)
+
+    account = QuotaAccount.objects.get(tenant_id=identity.tenant_id)
+    assert (account.plan_id, account.mode) == ("team", "metered")
+    audit = AuditRow.objects.get(action="tenant.billing")
+    assert (audit.details or {})["note"] == "they paid"
 
 
 def test_an_entry_is_taken_off_a_send_list(identity: Identity) -> None:

@@ -73,6 +73,19 @@ def test_an_identity_is_paused_by_keyboard_alone(
     assert desk.outside == []
 
 
+def test_the_filters_of_a_list_are_reached_and_opened_by_keys(
+    tab: Open, identity_of_a_test: Identity
+) -> None:
+    desk = tab("viewer")
+    desk.open(reverse("admin:mailboxes_message_changelist"))
+
+    press_until_focus(desk, "Filters")
+    desk.do(lambda page: page.keyboard.press("Enter"))
+
+    desk.do(lambda page: page.wait_for_selector("#changelist-filter", state="visible"))
+    assert desk.complaints == []
+
+
 def press_until_focus(tab: Tab, words: str, *, tag: str = "") -> None:
     """Press Tab until the focus stands on an element with these words."""
     look = "() => [document.activeElement.tagName, document.activeElement.innerText]"

@@ -22,3 +22,18 @@ document.addEventListener("change", (event) => {
   if (!name) return;
   for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
 });
+
+// The theme has controls that only a pointer reaches: let Tab find them, and Enter press them.
+const UNREACHABLE = "a:not([href]), [x-on\\:click*='rowOpen']";
+const opened = (event) => (event.key === "Enter" || event.key === " ") && event.target.matches(UNREACHABLE);
+document.addEventListener("DOMContentLoaded", () => {
+  for (const control of document.querySelectorAll(UNREACHABLE)) {
+    control.tabIndex = 0;
+    control.setAttribute("role", "button");
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (!opened(event)) return;
+  event.preventDefault();
+  event.target.click();
+});
