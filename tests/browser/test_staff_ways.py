@@ -10,11 +10,12 @@ from playwright.sync_api import Page
 from core.canonical import key_hash
 from core.hashing import address_hash
 from mailboxes.key_services import create_key
-from mailboxes.models import Identity
+from mailboxes.models import AuditRow, Identity
 from outbound.models import LedgerEntry
 from suppressions.models import Suppression
-from tests.factories import QueuedMessageFactory, ThreadFactory
+from tests.factories import AddressFactory, QueuedMessageFactory, ThreadFactory
 from tests.support.chromium import Tab
+from tests.support.doubts import doubts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -123,3 +124,24 @@ def test_a_viewer_sees_no_button_anywhere(
         assert "your role may not" in desk.text
         assert desk.do(lambda page: page.locator(".pm-button").count()) == 0
     assert desk.outside == []
+
+
+def test_a_send_in_doubt_is_settled_on_its_page_by_keys(tab: Open) -> None:
+    (message,) = doubts(AddressFactory.create().identity, 1)
+    desk = tab("support")
+    desk.open(reverse("admin:mailboxes_message_change", args=(message.pk,)))
+
+    def answer(page: Page) -> str:
+        page.focus("#note")
+        page.keyboard.type("the relay's log has its 250")
+        page.keyboard.press("Tab")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        return page.inner_text("#main")
+
+    page = desk.do(answer)
+    assert "Recorded: it was sent" in page
+    assert "the relay's log has its 250" in page
+    message.refresh_from_db()
+    assert message.status == "submitted"
+    assert AuditRow.objects.get(action="message.resolve").actor_user_id
