@@ -37,7 +37,7 @@ def test_a_person_logs_in_with_password_and_code(tab: Open) -> None:
     door.do(lambda page: page.fill("[name=username]", "ada"))
     door.do(lambda page: page.fill("[name=password]", PASSWORD))
     door.do(lambda page: page.keyboard.press("Enter"))
-    assert "enter its code too" in door.text
+    door.do(lambda page: page.wait_for_selector("text=enter its code too"))
 
     code = code_of(user)
     door.do(lambda page: page.fill("[name=password]", PASSWORD))

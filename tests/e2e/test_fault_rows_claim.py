@@ -104,7 +104,7 @@ def test_a_killed_worker_s_send_is_uncertain_within_claim_age_and_alarm_period(
     never = tmp_path / "never"
     living = crew.worker(planted=f"deliver.rung=await:{never}", **SHORT)
     doomed = crew.worker(planted="deliver.claimed=kill", **SHORT)
-    living.freeze()  # or it may ring the message itself, again and again
+    living.freeze_idle()  # or it may ring the message itself, again and again
     message = sender.accept("killed-after-claim")
     until(lambda: not doomed.is_alive, what="the worker's death")
     living.thaw()
@@ -129,7 +129,7 @@ def test_a_thread_whose_holder_was_killed_is_free_once_the_claim_has_ended(
     pace = {**SHORT, "PM_CLAIM_SECONDS": 4}
     doomed = crew.worker(planted="deliver.claimed=kill", **pace)
     other = crew.worker(**pace)
-    other.freeze()
+    other.freeze_idle()
     asked = received(Identity.objects.get(id=sender.account.identity_id))
     first = sender.reply("first", asked.public_id)
     assert first.status_code == httpx.codes.ACCEPTED, first.text
@@ -182,7 +182,7 @@ def test_a_late_record_only_reconciles_or_leaves_evidence(
     until(lambda: lines_of(answered) == 1, what="the first answer")
     deferred = sender.accept("late-deferred")
     until(lambda: lines_of(answered) == 2, what="the second answer")
-    frozen.freeze()
+    frozen.freeze_idle()
 
     # When another worker's alarm ends both claims, and then the frozen one goes on
     other = crew.worker(**SHORT)
@@ -215,7 +215,7 @@ def test_a_thawed_worker_never_mails_what_a_person_has_resolved(
     frozen = crew.worker(planted=f"deliver.claimed=mark:{claimed}+await:{go}", **SHORT)
     message = sender.accept("resolved-meanwhile")
     until(lambda: lines_of(claimed) == 1, what="the claim")
-    frozen.freeze()
+    frozen.freeze_idle()
     crew.worker(**SHORT)
     until(lambda: status_of(message) == "uncertain", what="the end of the claim")
     resolve(message, outcome="not_sent", actor_user_id="ada")

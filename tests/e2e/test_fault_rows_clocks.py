@@ -58,7 +58,7 @@ def test_clocks_ten_minutes_apart_take_no_claim_over_and_retry_nothing_early(
         until(lambda: len(slow_relay.mails) == 2, what="two calls of the one ahead")
         crew.worker(**SLOW, **at(-TEN_MINUTES))
         until(lambda: all(status_of(m) != "queued" for m in first))
-        ahead.freeze()
+        ahead.freeze_idle()
         second = sender.accept_many(["held-behind-1", "held-behind-2"])
         until(lambda: len(slow_relay.mails) == 4, what="two calls of the one behind")
         ahead.thaw()

@@ -15,15 +15,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 
+from core.database import fetch_one
 from tests.support.database import database_url
 from tests.support.nursery import Child, nursery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+STANDS_IN_A_TRANSACTION: Final = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND state = 'idle in transaction'"
+    " AND state_change < clock_timestamp() - interval '150 milliseconds'"
+)
 READY_SECONDS = 90.0
 
 
@@ -85,6 +92,21 @@ class Running:
     def freeze(self) -> None:
         """Stop it where it stands."""
         self.signal(signal.SIGSTOP)
+
+    def freeze_idle(self) -> None:
+        """Stop it at an instant when it has no transaction open.
+
+        In the middle of one it would keep its locks, the dispatchers' among them, and
+        nobody would ring anything until the database ends its session.
+        """
+        for _ in range(100):
+            self.freeze()
+            time.sleep(0.2)
+            if fetch_one(STANDS_IN_A_TRANSACTION) == (0,):
+                return
+            self.thaw()
+            time.sleep(0.05)
+        pytest.fail(f"{self.name} is never outside a transaction")
 
     def thaw(self) -> None:
         """Let it go on."""
