@@ -109,11 +109,16 @@ class ActingAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """Show one record with what may be done to it."""
         record = self.get_object(request, object_id)
-        offers = self.offers(request, record) if record is not None else []
-        page: HttpResponse = super().change_view(
-            request, object_id, form_url, {"offers": offers, **(extra_context or {})}
-        )
+        known = dict(extra_context or {})
+        if record is not None:
+            known |= {"offers": self.offers(request, record)}
+            known |= self.known(request, record)
+        page: HttpResponse = super().change_view(request, object_id, form_url, known)
         return page
+
+    def known(self, request: HttpRequest, record: Any) -> dict[str, Any]:
+        """Return what the template of this kind of record shows beside its fields."""
+        return {}
 
     def offers(self, request: HttpRequest, record: Model) -> list[Offer]:
         """Return each act with its address, or with why it is not open now."""

@@ -131,21 +131,9 @@ class MessageAdmin(ActingAdmin):
         found: Message | None = super().get_object(request, object_id, from_field)
         return found
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show one message with all that is known of it."""
-        message = self.get_object(request, object_id)
-        known = self._known(request, message) if message is not None else {}
-        return super().change_view(
-            request, object_id, form_url, {**(extra_context or {}), **known}
-        )
-
-    def _known(self, request: HttpRequest, message: Message) -> dict[str, Any]:
+    def known(self, request: HttpRequest, record: Message) -> dict[str, Any]:
+        """Return all that is known of the message."""
+        message = record
         deliveries = list(message.deliveries.order_by("field", "address"))
         doubtful = [d for d in deliveries if d.status == DeliveryStatus.UNCERTAIN]
         return {

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.contrib import admin
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
 from core.acts import Act, ActingAdmin
 from core.admin import ReadOnlyAdmin
@@ -86,18 +86,9 @@ class IdentityAdmin(ActingAdmin):
     ordering = ("-created_at", "id")
     exact_search = ("id", "username", "tenant__slug", "addresses__address")
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show an identity with its addresses."""
-        known = {"addresses": _addresses(object_id), "identity_id": object_id}
-        return super().change_view(
-            request, object_id, form_url, {**known, **(extra_context or {})}
-        )
+    def known(self, request: HttpRequest, record: Identity) -> dict[str, Any]:
+        """Return the identity's addresses."""
+        return {"addresses": _addresses(record.id), "identity_id": record.id}
 
 
 def _addresses(identity_id: str) -> QuerySet[Address]:

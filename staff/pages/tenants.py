@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
@@ -90,19 +90,9 @@ class TenantAdmin(ActingAdmin):
         where = reverse("admin:quota_quotaaccount_change", args=(tenant.pk,))
         return format_html('<a class="underline" href="{}">Look at them</a>', where)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show a tenant with its policy."""
-        tenant = self.get_object(request, object_id)
-        known = {"policy": _policy(tenant)} if isinstance(tenant, Tenant) else {}
-        return super().change_view(
-            request, object_id, form_url, {**known, **(extra_context or {})}
-        )
+    def known(self, request: HttpRequest, record: Tenant) -> dict[str, Any]:
+        """Return the tenant's policy, value by value."""
+        return {"policy": _policy(record)}
 
 
 def _policy(tenant: Tenant) -> list[tuple[str, object, str]]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django import forms
 from django.contrib import admin
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from core.acts import Act, ActForm, ActingAdmin
@@ -162,19 +162,10 @@ class WebhookEndpointAdmin(ActingAdmin):
         """Return the URL, cut for a list."""
         return endpoint.url if len(endpoint.url) <= 60 else f"{endpoint.url[:59]}…"
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show an endpoint with its latest attempts."""
-        rows = WebhookAttempt.objects.filter(endpoint_id=object_id)
-        known = {"attempts": rows.order_by("-created_at", "-id")[:ATTEMPTS_SHOWN]}
-        return super().change_view(
-            request, object_id, form_url, {**known, **(extra_context or {})}
-        )
+    def known(self, request: HttpRequest, record: WebhookEndpoint) -> dict[str, Any]:
+        """Return the latest attempts at the endpoint."""
+        rows = WebhookAttempt.objects.filter(endpoint=record)
+        return {"attempts": rows.order_by("-created_at", "-id")[:ATTEMPTS_SHOWN]}
 
 
 @admin.register(WebhookAttempt)
