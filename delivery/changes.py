@@ -5,7 +5,7 @@ provider events, a person's answer. Units are charged by the statement that firs
 a delivery to an accepted status, so that any order and any repetition charges once.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -173,6 +173,32 @@ def settle_status(
     if after == before:
         return []
     return announcements.of_status(message, leaves_queue=left_queue, detail=detail)
+
+
+def set_aside(
+    message: Message, changes: Iterable[DeliveryChange], *, now: datetime
+) -> list[NewEvent]:
+    """End recipients who will not be called, and give back what was held for them.
+
+    Returns the events to publish. Joins the caller's transaction, which holds the
+    message.
+    """
+    move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
+    events = settle_status(message, charged=0, now=now)
+    if message.status == MessageStatus.QUEUED:
+        keep_held(message)
+    return events
+
+
+def keep_held(message: Message, *, until: datetime | None = None) -> None:
+    """Hold a unit for each recipient who still waits, until then; give back the rest.
+
+    Joins the caller's transaction; the quota row is locked last.
+    """
+    waiting = statuses_of(message).count(DeliveryStatus.QUEUED)
+    quota.settle(
+        message.tenant_id, ref=message.public_id, consume=0, keep=waiting, until=until
+    )
 
 
 def _reason_among(message: Message, status: DeliveryStatus) -> str | None:

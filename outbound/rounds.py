@@ -14,9 +14,8 @@ from django.db import transaction
 
 from core.clock import database_now, elapsed_clock
 from core.database import execute
-from delivery.changes import announce, lock_message, move, settle_status
+from delivery.changes import announce, lock_message, set_aside
 from delivery.models import OutboundState
-from delivery.statuses import DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus
 from outbound.claims import (
@@ -73,9 +72,8 @@ def _set_aside(
     message: Message, refusal: RecipientSuppressed, *, now: datetime
 ) -> None:
     changes = provider_suppressed(refusal.found)
-    move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
+    rolled = set_aside(message, changes, now=now)
     suppressed = sync_suppressions(message, changes, now=now)
-    rolled = settle_status(message, charged=0, now=now)
     announce(message, [*rolled, *suppressed], now=now)
 
 

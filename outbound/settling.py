@@ -19,6 +19,7 @@ from delivery import inbox
 from delivery.changes import (
     DeliveryChange,
     announce,
+    keep_held,
     lock_message,
     move,
     release_thread,
@@ -271,10 +272,7 @@ def _back_off(
     if not put_back:
         raise RuntimeError(f"{message.public_id} lost its queue row under its lock")
     release_thread(message)
-    waiting = statuses_of(message).count(DeliveryStatus.QUEUED)
-    quota.settle(
-        message.tenant_id, ref=message.public_id, consume=0, keep=waiting, until=until
-    )
+    keep_held(message, until=until)
 
 
 def give_up(addresses: tuple[str, ...]) -> tuple[DeliveryChange, ...]:

@@ -7,7 +7,7 @@ known, or on the list, when the send was accepted stays so.
 
 from datetime import datetime
 
-from delivery.changes import DeliveryChange, announce, move, settle_status
+from delivery.changes import DeliveryChange, announce, set_aside
 from delivery.statuses import DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus
@@ -43,6 +43,5 @@ def withhold(message: Message, *, now: datetime) -> bool:
         )
         for address, filtered in found.items()
     ]
-    move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
-    announce(message, settle_status(message, charged=0, now=now), now=now)
+    announce(message, set_aside(message, changes, now=now), now=now)
     return message.status == MessageStatus.QUEUED
