@@ -16,6 +16,7 @@ from pathlib import Path
 
 from chaos.mutants import MUTANTS
 from chaos.profiles import PACE, PROFILES
+from chaos.provider import SETTINGS
 
 SHOWN = 40
 
@@ -51,10 +52,10 @@ def tidy(folder: Path, *, keeps_log: bool) -> None:
 def run(given: argparse.Namespace, folder: Path) -> bool:
     """Make the run and print what it comes to; tell whether all holds."""
     for name in [one for one in os.environ if one.startswith(("PM_", "CELERY"))]:
-        if not name.startswith("PM_TEST_"):
-            del os.environ[name]
+        del os.environ[name]
     os.environ.update(
         PACE,
+        **SETTINGS,
         PM_ENV="local",
         PM_DATA_DIR=str(folder),
         DJANGO_SETTINGS_MODULE="pylota.settings",
@@ -67,7 +68,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
     from chaos.run import Run
 
     try:
-        queue = found(given.broker)
+        queue = found(given.broker, folder)
     except NoBroker as error:
         sys.exit(f"chaos: {error}")
     print(f"seed {given.seed}, profile {given.profile}, broker {queue.scheme}")

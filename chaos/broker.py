@@ -1,68 +1,81 @@
-"""The broker of the run: RabbitMQ or Redis behind a proxy, or the worker's own.
+"""The broker of the run: a RabbitMQ or Redis of its own, or the one in the worker.
 
-As its clients see it, a restart is: no connection is accepted, all that stand are cut,
-half the time nothing of what it held is left, and then it is there again.
+A restart is a SIGKILL and, half the time, the loss of its disk; then it starts again on
+the same port. How many tasks wait in it is written down all the while.
 """
 
-import os
 import random
-import socket
+import threading
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from kombu import Connection
+from redis import Redis
+
+from chaos.broker_servers import SERVERS, Server
 from tests.support.brokers import Broker
-from tests.support.tcp_proxy import TcpProxy
 
-VARIABLES: Final = {"amqp": "PM_TEST_AMQP_URL", "redis": "PM_TEST_REDIS_URL"}
-AWAY_SECONDS: Final = 3.0
+MEASURED_EVERY: Final = 0.5
+NAME: Final = "outbound"
+"""The queue of the messages' tasks."""
 
 
 class NoBroker(Exception):
-    """The broker that was asked for does not answer."""
+    """The broker that was asked for is not installed."""
 
 
-def found(wanted: str | None) -> "Queue":
-    """Return the broker to use: the one that is wanted, else one that answers.
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How many tasks waited at a moment, and how many copies had been put in by then.
+
+    ``at`` is in monotonic seconds.
+    """
+
+    at: float
+    waiting: int
+    copied: int
+
+
+def found(wanted: str | None, folder: Path) -> "Queue":
+    """Return the broker to use: the one that is wanted, else one that is installed.
 
     ``memory`` needs none. Raises NoBroker.
     """
     if wanted == "memory":
         return Queue(None)
-    for scheme, variable in VARIABLES.items():
-        url = os.environ.get(variable)
-        if url and wanted in (None, scheme) and _answers(Broker(url)):
-            return Queue(Broker(url))
+    for server in SERVERS:
+        if wanted in (None, server.scheme) and server.program():
+            return Queue(server(folder / server.scheme))
     if wanted is None:
         return Queue(None)
-    raise NoBroker(f"{VARIABLES[wanted]} names no broker that answers")
-
-
-def _answers(broker: Broker) -> bool:
-    try:
-        socket.create_connection(broker.address, timeout=2).close()
-    except OSError:
-        return False
-    return True
+    raise NoBroker(f"no program for a broker of the kind {wanted} is installed")
 
 
 class Queue:
     """A broker as the run uses it.
 
-    ``copies_file`` is where a worker with a broker of its own writes what it copied.
+    ``copies_file`` is where a worker with a broker of its own writes what it copied,
+    and ``lengths_file`` how much waits in it.
     """
 
-    def __init__(self, broker: Broker | None) -> None:
-        self._broker = broker
+    def __init__(self, server: Server | None) -> None:
+        self._server = server
         self._copied = 0
+        self._lengths: list[Length] = []
+        self._closing = threading.Event()
+        self._measuring = threading.Thread(target=self._measure, daemon=True)
         self.copies_file: Path | None = None
 
     def __enter__(self) -> Self:
-        if self._broker is not None:
+        if self._server is not None:
+            self._server.start()
+            self._broker = Broker(self._server.url)
             self._broker.empty()
-            self._proxy = TcpProxy(self._broker.address)
-            self._proxy.__enter__()
+            self._measuring.start()
         return self
 
     def __exit__(
@@ -71,14 +84,20 @@ class Queue:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._broker is not None:
-            self._proxy.__exit__(kind, error, trace)
-            self._broker.empty()
+        self._closing.set()
+        if self._server is not None:
+            self._measuring.join(10)
+            self._server.kill()
 
     @property
     def scheme(self) -> str:
         """Return ``amqp``, ``redis`` or ``memory``."""
-        return self._broker.scheme if self._broker else "memory"
+        return self._server.scheme if self._server else "memory"
+
+    @property
+    def url(self) -> str:
+        """Return where clients find it."""
+        return self._server.url if self._server else "memory://"
 
     @property
     def copied(self) -> int:
@@ -89,27 +108,56 @@ class Queue:
         return len(file.read_text().splitlines())
 
     @property
-    def url(self) -> str:
-        """Return the way through the proxy."""
-        if self._broker is None:
-            return "memory://"
-        return self._broker.through(self._proxy.port).url
+    def lengths(self) -> list[Length]:
+        """Return how long it was, in the order of time; nothing while it was away."""
+        if self.copies_file is None:
+            return list(self._lengths)
+        file = lengths_file(self.copies_file)
+        lines = file.read_text().splitlines() if file.exists() else []
+        rows = [line.split() for line in lines if line.count(" ") == 2]
+        return [Length(float(at), int(n), int(copied)) for at, n, copied in rows]
 
     def copy(self, message_id: str, *, times: int) -> None:
-        """Publish the task of a message so many times more, past the proxy."""
-        if self._broker is not None:
-            self._broker.ring(message_id, times=times)
+        """Publish the task of a message so many times more."""
+        if self._server is not None:
             self._copied += times
+            with suppress(OSError):  # it may be dead just now
+                self._broker.ring(message_id, times=times)
 
     def restart(self, rng: random.Random) -> str:
-        """Take it away for a while; say what became of what it held."""
-        if self._broker is None:
+        """Kill it and start it again; say what became of what it held."""
+        if self._server is None:
             return "nothing: it lives in the worker"
         loses = rng.random() < 0.5
-        self._proxy.refuse()
-        self._proxy.cut(reset=True)
+        began = time.monotonic()
+        self._server.kill()
         if loses:
-            self._broker.empty()
-        time.sleep(AWAY_SECONDS)
-        self._proxy.admit()
-        return "with what it held" if loses else "its messages kept"
+            self._server.forget()
+        self._server.start()
+        took = time.monotonic() - began
+        return f"{'with what it held' if loses else 'its disk kept'} ({took:.1f} s)"
+
+    def _measure(self) -> None:
+        while not self._closing.wait(MEASURED_EVERY):
+            copied = self._copied
+            with suppress(OSError, LookupError):
+                waiting = self._waiting()
+                self._lengths.append(Length(time.monotonic(), waiting, copied))
+
+    def _waiting(self) -> int:
+        url = self._broker.url
+        if self.scheme == "redis":
+            with Redis.from_url(url, socket_timeout=2) as client:
+                return int(client.llen(NAME))
+        with Connection(url, connect_timeout=2) as connection:
+            try:
+                channel: Any = connection.default_channel
+                said = channel.queue_declare(NAME, passive=True)
+            except connection.channel_errors as error:
+                raise LookupError(NAME) from error
+            return int(said.message_count)
+
+
+def lengths_file(copies_file: Path) -> Path:
+    """Return the file that goes with that of the copies."""
+    return copies_file.with_suffix(".lengths")

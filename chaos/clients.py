@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from chaos.profiles import Profile
+from chaos.profiles import BY_HTTP, Profile
 from pylota.provisioning import Provisioned
 from tests.support.invariants import KEY_HEADER
 
@@ -42,7 +42,7 @@ def intents(rng: random.Random, profile: Profile) -> list[Intent]:
     return [
         Intent(
             key=(key := f"k{n:04d}"),
-            sender=n % 2,
+            sender=2 if n % BY_HTTP == BY_HTTP - 1 else n % 2,
             recipients=tuple(
                 f"{key}-{one}@example.net" for one in range(rng.choice((1, 1, 1, 2, 3)))
             ),
@@ -55,6 +55,13 @@ def intents(rng: random.Random, profile: Profile) -> list[Intent]:
         )
         for n, at in enumerate(times)
     ]
+
+
+def last(number: int) -> Intent:
+    """Return what one more client does when all else has been done: a plain send."""
+    key = f"k{number:04d}"
+    to = (f"{key}-0@example.net",)
+    return Intent(key, 0, to, 0.0, 1, False, False, False, False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ class Profile:
     """The numbers of a run; ``seconds`` is how long its clients and faults last.
 
     ``kills`` come on a random clock, ``wire_kills`` at a stage of a conversation.
+    ``http_kills`` and ``http_faults`` are those at the HTTP provider.
     ``restarts`` are of the database, of the broker and of the web, each so many.
     ``copies`` are further copies of a task in the broker, ``cuts`` connections to the
     database that end around a COMMIT.
@@ -22,6 +23,8 @@ class Profile:
     copies: int
     smtp_faults: int
     cuts: int
+    http_kills: int
+    http_faults: int
     seconds: float
 
 
@@ -35,6 +38,8 @@ PROFILES: Final = {
         copies=150,
         smtp_faults=45,
         cuts=18,
+        http_kills=3,
+        http_faults=12,
         seconds=55,
     ),
     "release": Profile(
@@ -46,6 +51,8 @@ PROFILES: Final = {
         copies=1500,
         smtp_faults=250,
         cuts=90,
+        http_kills=12,
+        http_faults=60,
         seconds=200,
     ),
     "mutant": Profile(
@@ -57,6 +64,8 @@ PROFILES: Final = {
         copies=120,
         smtp_faults=33,
         cuts=12,
+        http_kills=0,
+        http_faults=6,
         seconds=20,
     ),
 }
@@ -70,12 +79,16 @@ CALM: Final = 30.0
 CLAIM: Final = 8.0
 PARALLEL: Final = 2
 WORKERS: Final = 3
+REDISPATCH: Final = 4.0
+BY_HTTP: Final = 6
+"""Of how many keys one is sent by the HTTP provider."""
 
 PACE: Final = {
     "PM_CLAIM_SECONDS": str(CLAIM),
     "PM_ALARM_SECONDS": "1",
-    "PM_REDISPATCH_SECONDS": "4",
+    "PM_REDISPATCH_SECONDS": str(REDISPATCH),
     "PM_BACKOFF_SCALE": "0.01",
+    "PM_BREAKER_SECONDS": "2",
     "PM_SMTP_CONNECT_SECONDS": "4",
     "PM_SMTP_COMMAND_SECONDS": "3",
     "PM_SMTP_FINAL_SECONDS": "2",

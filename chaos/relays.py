@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Final
 
-from chaos.profiles import Profile
+from chaos.profiles import BY_HTTP, Profile
 from tests.support.invariants import KEY_HEADER, Copies
 from tests.support.smtp_script import Plan, Script
 from tests.support.smtp_server import Hook, SmtpServer
@@ -67,7 +67,8 @@ def plans(rng: random.Random, profile: Profile, *, tls: str) -> list[Plan]:
         found.append({stage: next(acts[stage])})
     rings = share(profile.copies, tls) // (COPIES_A_RING - 1)
     found += [{"data": "hook:ring", "dot": f"late:{SLOW}"}] * rings
-    ordinary = share(profile.keys * 4 // 5, tls) - len(found)
+    by_smtp = profile.keys - profile.keys // BY_HTTP
+    ordinary = share(by_smtp * 4 // 5, tls) - len(found)
     found += [{}] * max(0, ordinary)
     rng.shuffle(found)
     return found
@@ -93,6 +94,10 @@ class Relays:
                 for (message_id, recipient), copies in server.copies.items():
                     found[keys[message_id], recipient] += copies
         return found
+
+    def doubted(self) -> set[str]:
+        """Return the keys of the mails that were read to the end and not answered."""
+        return set().union(*map(doubted_at, self.servers))
 
     def met(self) -> list[Plan]:
         """Return what of its plan each connection has come to."""
@@ -161,9 +166,14 @@ def faults_in(met: Sequence[Plan]) -> Counter[str]:
     )
 
 
-def doubts_in(met: Sequence[Plan]) -> int:
-    """Count the mails that were taken and not answered, by a living relay."""
-    return sum(plan.get("dot") in UNANSWERED for plan in met)
+def doubted_at(server: SmtpServer) -> set[str]:
+    """Return the keys of the mails that a living relay has not answered."""
+    with server.changed:
+        return {
+            key_of(mail.content)
+            for mail in server.mails
+            if server.connections[mail.connection].plan.get("dot") in UNANSWERED
+        }
 
 
 @contextmanager

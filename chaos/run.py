@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from io import StringIO
@@ -14,9 +15,9 @@ from typing import Final
 from django.core.management import call_command
 from django.db import connection
 
-from chaos import relays
+from chaos import provider, relays
 from chaos.broker import Queue
-from chaos.clients import Clients, intents
+from chaos.clients import Clients, intents, last
 from chaos.crew import Crew, environment_of
 from chaos.database import Database
 from chaos.mutants import MUTANT
@@ -68,9 +69,10 @@ class Run:
         """Start all, hurt it, let it rest, and judge."""
         with self._parts:
             self._start()
-            with self._reader:
+            with self._reader, self._provider.telling(self._url):
                 self._hurt()
                 self._clients.ask_again(self._intents[:ASKED_AGAIN])
+                self._clients.ask_again([last(self.profile.keys)])
                 self.say("nothing hurts any more")
                 has_rested = self._rest()
             self._reader.read_to_the_end()
@@ -83,17 +85,18 @@ class Run:
     def _start(self) -> None:
         enter = self._parts.enter_context
         self._relays = enter(relays.running(self._rng, self.profile, self._ring))
+        self._provider = enter(provider.running(self._rng, self.profile))
         self._hooks = enter(WebhookSink())
         self._database = enter(Database(self._folder))
         connection.settings_dict |= database_from(self._database.direct_url)
         call_command("migrate", verbosity=0)
         self._accounts = provisioned(self._relays)
         connection.close()
-        self.say("database migrated, two senders made")
+        self.say("database migrated, three senders made")
         enter(self._queue)
         self._crew = enter(self._all_processes())
-        url = f"http://127.0.0.1:{self._crew.port}"
-        self._clients = Clients(url, self._accounts)
+        self._url = f"http://127.0.0.1:{self._crew.port}"
+        self._clients = Clients(self._url, self._accounts)
         self._parts.callback(self._clients.close)
         self._crew.wait_until_it_serves()
         self._clients.subscribe(self._hooks.url("/flaky/status/500"))
@@ -106,6 +109,7 @@ class Run:
         trusted.write_text(authority().pem)
         given = {
             **PACE,
+            **self._provider.settings(self._folder),
             "PM_DATA_DIR": str(self._folder),
             "DATABASE_URL": self._database.proxy.url,
             "CELERY_BROKER_URL": self._queue.url,
@@ -146,20 +150,29 @@ class Run:
             thread.start()
         latest = began + self.profile.seconds + OVERTIME
         while any(thread.is_alive() for thread in work) or (
-            time.monotonic() < latest and not self._relays.have_done_all
+            time.monotonic() < latest and not self._have_done_all
         ):
             time.sleep(TICK)
             self._tell()
         self._relays.be_kind()
+        self._provider.be_kind()
         self._database.proxy.forget_rules()
+
+    @property
+    def _have_done_all(self) -> bool:
+        return self._relays.have_done_all and self._provider.has_done_all
+
+    def _copies(self) -> Counter[tuple[str, str]]:
+        return Counter(self._relays.copies()) + Counter(self._provider.copies())
 
     def _tell(self) -> None:
         met = self._relays.met()
         self.say(
             f"keys {self._clients.done}/{self.profile.keys}"
-            f"  mails {sum(self._relays.copies().values())}"
+            f"  mails {self._copies().total()}"
             f"  kills {self._crew.ended[-signal.SIGKILL]}"
             f"  smtp faults {relays.faults_in(met).total()}"
+            f"  http {dict(sorted(self._provider.did.items()))}"
             f"  copies {self._queue.copied}  events {len(self._reader.seen)}"
         )
 
@@ -171,7 +184,7 @@ class Run:
         while time.monotonic() < deadline:
             now = (
                 self._clients.queued(),
-                sum(self._relays.copies().values()),
+                self._copies().total(),
                 len(self._reader.seen),
                 len({one.id for one in self._hooks.received}),
             )
@@ -194,17 +207,21 @@ class Run:
     def _outcome(self, *, has_rested: bool) -> Outcome:
         met = self._relays.met()
         rules = self._database.rules
+        longest = max((one.waiting for one in self._queue.lengths), default=0)
         self.say(
             f"commits cut {sum(rule.fired for rule in rules)} of {len(rules)},"
             f" answers {dict(sorted(self._clients.log.statuses.items()))},"
             f" faults {dict(sorted(relays.faults_in(met).items()))},"
+            f" http {dict(self._provider.did)}, words {dict(self._provider.told)},"
+            f" forgeries {dict(self._provider.forged)},"
+            f" longest queue {longest},"
             f" ends of workers {dict(self._crew.ended)}"
         )
         return Outcome(
             profile=self.profile,
             log=self._clients.log,
-            copies=self._relays.copies(),
-            taken_at=self._relays.taken_at(),
+            copies=self._copies(),
+            taken_at=sorted(self._relays.taken_at() + self._provider.taken_at()),
             blows_at=self._nemesis.at,
             feed=self._reader.seen,
             hooked=[one.id for one in self._hooks.received],
@@ -212,28 +229,37 @@ class Run:
             killed=self._crew.ended[-signal.SIGKILL],
             wire_kills=relays.kills_in(met),
             smtp_faults=relays.faults_in(met),
-            smtp_doubts=relays.doubts_in(met),
+            smtp_doubts=self._relays.doubted(),
+            http=self._provider.did,
+            said=dict(self._provider.says),
+            told=self._provider.told,
+            forged=self._provider.forged,
             copied=self._queue.copied,
+            lengths=self._queue.lengths,
             has_rested=has_rested,
         )
 
 
 def provisioned(taking: Relays) -> Sequence[Provisioned]:
-    """Make a tenant of two senders: each on a domain that submits to one relay."""
-    found = []
-    for name, scheme, server in zip(
-        ("first", "second"), ("smtps", "smtp"), taking.servers, strict=True
-    ):
-        said = StringIO()
-        call_command(
-            "provision",
-            tenant="chaos",
-            mode="live",
-            identity=name,
-            domain=f"{name}.example",
-            relay=f"{scheme}://{LOGIN}@localhost:{server.port}",
-            json=True,
-            stdout=said,
-        )
-        found.append(Provisioned(**json.loads(said.getvalue())))
-    return found
+    """Make a tenant of three senders: by a relay each, and by the HTTP provider."""
+    implicit, starttls = (f"{LOGIN}@localhost:{one.port}" for one in taking.servers)
+    ways = {
+        "first": {"domain": "first.example", "relay": f"smtps://{implicit}"},
+        "second": {"domain": "second.example", "relay": f"smtp://{starttls}"},
+        "third": {},
+    }
+    return [_provisioned(name, **way) for name, way in ways.items()]
+
+
+def _provisioned(name: str, **way: str) -> Provisioned:
+    said = StringIO()
+    call_command(
+        "provision",
+        tenant="chaos",
+        mode="live",
+        identity=name,
+        json=True,
+        stdout=said,
+        **way,
+    )
+    return Provisioned(**json.loads(said.getvalue()))

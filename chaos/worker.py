@@ -2,14 +2,15 @@
 
 ``python -m chaos.worker worker …``: Celery's arguments follow. ``CHAOS_COPIED`` names a
 file: each ring of a message is then published again, at once and once more while its
-call may be under way, and a line is written for each copy. That is for ``memory://``,
-a broker that nobody else can put anything into.
+call may be under way, and a line is written for each copy; beside it goes how many
+tasks wait. That is for ``memory://``, a broker that nobody else can look into.
 """
 
 import os
 import sys
+import time
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 from typing import Any, Final
 
 COPIED: Final = "CHAOS_COPIED"
@@ -39,6 +40,24 @@ def copy_rings(file: Path) -> None:
     dispatch._send = send_and_copy
 
 
+def write_lengths(copies: Path) -> None:
+    """Write down, twice a second, how many messages' tasks wait in this process."""
+    from kombu.transport.memory import Channel
+
+    from chaos.broker import MEASURED_EVERY, NAME, lengths_file
+
+    def measure() -> None:
+        while True:
+            time.sleep(MEASURED_EVERY)
+            queue = Channel.queues.get(NAME)
+            waiting = queue.qsize() if queue is not None else 0
+            copied = len(copies.read_text().splitlines()) if copies.exists() else 0
+            with lengths_file(copies).open("a") as lines:
+                lines.write(f"{time.monotonic()} {waiting} {copied}\n")
+
+    Thread(target=measure, name="lengths", daemon=True).start()
+
+
 def main() -> None:
     """Break and copy what is to be, then be Celery."""
     import django
@@ -51,6 +70,7 @@ def main() -> None:
     mutate()
     if file := os.environ.get(COPIED):
         copy_rings(Path(file))
+        write_lengths(Path(file))
     app.start(sys.argv[1:])
 
 

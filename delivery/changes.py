@@ -5,7 +5,7 @@ provider events, a person's answer. Units are charged by the statement that firs
 a delivery to an accepted status, so that any order and any repetition charges once.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -176,7 +176,7 @@ def settle_status(
 
 
 def set_aside(
-    message: Message, changes: Iterable[DeliveryChange], *, now: datetime
+    message: Message, changes: Sequence[DeliveryChange], *, now: datetime
 ) -> list[NewEvent]:
     """End recipients who will not be called, and give back what was held for them.
 

@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from unittest.mock import patch
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -346,9 +346,11 @@ class SnsHost(ThreadingHTTPServer):
 def sns_host(pem: bytes) -> Iterator[SnsHost]:
     """Serve in the name of every host of the network, until the block ends."""
     trusting = ssl.create_default_context(cadata=authority().pem)
-    with SnsHost(pem) as host, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("core.network.look_up", host.look_up)
-        patched.setattr("core.http_once._verified", lambda: trusting)
+    with (
+        SnsHost(pem) as host,
+        patch("core.network.look_up", host.look_up),
+        patch("core.http_once._verified", lambda: trusting),
+    ):
         thread = threading.Thread(target=host.serve_forever, args=(0.02,))
         thread.start()
         try:
