@@ -14,7 +14,11 @@ from pytest_django import Settings
 
 from core import objects, points
 from core.clock import database_now
-from delivery.models import Delivery, OutboundState
+from delivery import inbox
+from delivery.events import DeliveryEvent
+from delivery.models import Delivery, OutboundState, ProviderEvent
+from delivery.services import apply_event
+from delivery.statuses import DeliveryKind, EventSource
 from mailboxes.models import Identity, Message, Thread
 from outbound import restoring
 from outbound.models import LedgerEntry
@@ -176,6 +180,38 @@ def test_a_rebuilt_send_is_settled_by_a_person(api: ApiClient) -> None:
     assert answer.status_code == 200, answer.content
     message = Message.objects.get(public_id=message_id)
     assert set(statuses(message).values()) == {"submitted"}
+    assert_books_agree()
+
+
+def test_a_rebuilt_send_is_settled_by_a_provider_event_that_names_it(
+    api: ApiClient,
+) -> None:
+    # Given a rebuilt send, and what its provider says of it
+    scene = restored(api)
+    scene.rebuild()
+    first = scene.answers["plain"]
+    said = DeliveryEvent(
+        source=EventSource.SES,
+        event_id="ses-1",
+        provider_message_id="ses-mail-1",
+        tag=first["id"],
+        sender=first["from"]["address"],
+        recipient="jo@example.net",
+        kind=DeliveryKind.DELIVERED,
+        occurred_at=database_now(),
+        subject=first["subject"],
+    )
+
+    # When it is applied, as often as it comes
+    inbox.store([said], due_at=[database_now()])
+    (row,) = ProviderEvent.objects.all()
+    assert apply_event(row.id) == "applied"
+    assert inbox.store([said], due_at=[database_now()]) == 0
+
+    # Then the send is settled, and its key still replays
+    message = Message.objects.get(public_id=first["id"])
+    assert (message.status, message.evidence) == ("delivered", "tag")
+    assert scene.requests["plain"]()["Idempotent-Replayed"] == "true"
     assert_books_agree()
 
 
