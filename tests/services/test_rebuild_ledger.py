@@ -19,11 +19,12 @@ from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
 from delivery.services import apply_event
 from delivery.statuses import DeliveryKind, EventSource
-from mailboxes.models import Identity, Message, Thread
+from domains.models import Domain
+from mailboxes.models import Identity, Mailbox, Message, Thread
 from outbound import restoring
 from outbound.models import LedgerEntry
 from tests.api.conftest import client_of
-from tests.factories import QueuedMessageFactory
+from tests.factories import QueuedMessageFactory, ThreadFactory
 from tests.services.conftest import statuses
 from tests.support.api import ApiClient, booking, code_of
 from tests.support.crashes import Crash
@@ -212,6 +213,39 @@ def test_a_rebuilt_send_is_settled_by_a_provider_event_that_names_it(
     message = Message.objects.get(public_id=first["id"])
     assert (message.status, message.evidence) == ("delivered", "tag")
     assert scene.requests["plain"]()["Idempotent-Replayed"] == "true"
+    assert_books_agree()
+
+
+def test_a_thread_keeps_the_number_that_its_reply_to_names(api: ApiClient) -> None:
+    # Given two sends after T whose Reply-To names their threads' numbers
+    Domain.objects.update(reply_token="subaddress")
+    since = database_now()
+    at_t = transaction.savepoint()
+    first = [api.send(booking(), key=f"k{n}").json() for n in range(2)]
+    numbers = {
+        answer["id"]: Thread.objects.get(public_id=answer["thread_id"]).seq
+        for answer in first
+    }
+    transaction.savepoint_rollback(at_t)
+
+    # And one of the numbers went to another thread since
+    taken = numbers[first[0]["id"]]
+    ThreadFactory.create(identity=Identity.objects.get(id=api.identity_id), seq=taken)
+    Mailbox.objects.update(next_thread_seq=max(numbers.values()) + 10)
+
+    # When the ledger is rebuilt
+    assert "2 rebuilt" in rebuild(since)
+
+    # Then the free number is kept, the other is given anew, and none twice
+    found = {
+        message.public_id: message.thread.seq
+        for message in Message.objects.select_related("thread")
+    }
+    assert found[first[1]["id"]] == numbers[first[1]["id"]]
+    assert found[first[0]["id"]] not in numbers.values()
+    assert {answer["thread_id"] for answer in first} <= set(
+        Thread.objects.values_list("public_id", flat=True)
+    )
     assert_books_agree()
 
 
