@@ -52,6 +52,8 @@ SLACK: Final = timedelta(minutes=2)
 A submit takes up to 30 s, and the store's clock is not the database's.
 """
 BATCH: Final = 500
+FILES: Final = 40
+"""Keys asked for at once where a message's files stand; few have more than one."""
 REPROCESSED: Final = "reprocessed"
 """The flag of a message that was made from its sent copy."""
 
@@ -178,7 +180,7 @@ def _contents(name: CopyName) -> dict[str, bytes]:
     folder = f"t/{name.tenant_id}/i/{name.identity_id}/out/{name.message_id}/a/"
     found: dict[str, bytes] = {}
     after = folder.rstrip("/")
-    while page := objects.listing(after=after, limit=BATCH):
+    while page := objects.listing(after=after, limit=FILES):
         for key, _ in page:
             if not key.startswith(folder):
                 return found

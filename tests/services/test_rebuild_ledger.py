@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 
@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from core import objects, points
 from core.clock import database_now
+from core.sealing import Place, sealer
 from delivery import inbox
 from delivery.events import DeliveryEvent
 from delivery.models import Delivery, OutboundState, ProviderEvent
@@ -29,6 +30,7 @@ from tests.services.conftest import statuses
 from tests.support.api import ApiClient, booking, code_of
 from tests.support.crashes import Crash
 from tests.support.invariants import NO_SUCH_ROWS
+from tests.support.s3_server import s3_server
 from tests.support.scripted import ScriptedTransport, work
 
 pytestmark = pytest.mark.django_db
@@ -373,9 +375,37 @@ def test_a_paused_sender_is_rebuilt_and_one_that_is_gone_is_told_of(
 
 
 def _nobody(key: str) -> str:
-    from core.sealing import Place, sealer
-
     return sealer().seal(b"[]", place=Place("objects", "bcc", key))
+
+
+def test_it_reads_copies_from_s3_as_well(api: ApiClient, settings: Settings) -> None:
+    # Given objects in a bucket, in pages of two
+    with s3_server() as server:
+        server.page = 2
+        options = {
+            "bucket_name": "mail",
+            "endpoint_url": server.url,
+            "access_key": "test",
+            "secret_key": "test",
+            "region_name": "eu-central-1",
+            "addressing_style": "path",
+        }
+        bucket = {"BACKEND": "core.s3.MetadataS3Storage", "OPTIONS": options}
+        settings.STORAGES = {**settings.STORAGES, "objects": bucket}
+        scene = restored(api)
+
+        # When the ledger is rebuilt
+        said = rebuild(datetime(2020, 1, 1, tzinfo=UTC))
+
+        # Then every key answers, and the file is found
+        assert "3 rebuilt" in said
+        for key, request in scene.requests.items():
+            assert request().json()["id"] == scene.answers[key]["id"]
+        (kept,) = Message.objects.get(
+            public_id=scene.answers["full"]["id"]
+        ).attachments.all()
+        assert objects.get(kept.object_key) == b"first floor"
+        assert_books_agree()
 
 
 def test_copies_before_the_moment_are_left_alone(api: ApiClient) -> None:
