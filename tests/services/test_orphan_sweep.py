@@ -1,47 +1,23 @@
 """Fault 3: what a crash between copy and commit leaves is swept after 15 days."""
 
-import base64
 import os
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.storage import storages
-from pytest_django import Settings
 
 from core import metrics, objects, points
 from core.clock import database_now
-from mailboxes.models import Attachment, Identity, Message
+from mailboxes.models import Attachment, Message
 from outbound import orphans
 from outbound.models import ObjectSweep
 from pylota.celery import app
-from tests.api.conftest import client_of
 from tests.support.api import ApiClient, booking
 from tests.support.crashes import Crash
+from tests.support.restored import FILE
 
-pytestmark = pytest.mark.django_db
-FILE = {
-    "filename": "plan.txt",
-    "content_type": "text/plain",
-    "content_base64": base64.b64encode(b"first floor").decode(),
-}
-
-
-@pytest.fixture(autouse=True)
-def _own_objects(settings: Settings, tmp_path: Path) -> None:
-    settings.PM_RATE_PER_KEY = settings.PM_RATE_PER_TENANT = settings.PM_RATE_SENDS = 0
-    store = settings.STORAGES["objects"]
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "objects": {**store, "OPTIONS": {"location": str(tmp_path / "objects")}},
-    }
-
-
-@pytest.fixture
-def api(identity: Identity) -> ApiClient:
-    """A client of a live tenant whose identity may send."""
-    return client_of(identity)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_objects")]
 
 
 @pytest.fixture
