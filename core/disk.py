@@ -3,8 +3,10 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,15 @@ class DurableFileStorage(FileSystemStorage):
         path.unlink(missing_ok=True)
         _sidecar(path).unlink(missing_ok=True)
 
+    def listing(self, after: str, limit: int) -> list[tuple[str, datetime]]:
+        """Return keys past ``after`` in a fixed order, and when each was stored."""
+        root = Path(self.location)
+        found = _files_below(root, tuple(after.split("/")) if after else ())
+        return [
+            (path.relative_to(root).as_posix(), stored_at)
+            for path, stored_at in islice(found, limit)
+        ]
+
     def _save(self, name: str, content: Any) -> str:
         self.write(name, content.read(), {})
         return name
@@ -83,6 +94,26 @@ class DurableFileStorage(FileSystemStorage):
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
         self._known.add(folder)
+
+
+def _files_below(
+    folder: Path, after: tuple[str, ...]
+) -> Iterator[tuple[Path, datetime]]:
+    """Walk in the order of names, past ``after``; what vanishes meanwhile is left out.
+
+    A sidecar is no object, nor is what is being written (its name begins with a dot).
+    """
+    first, rest = (after[0], after[1:]) if after else ("", ())
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(folder)):
+            if name < first or name.startswith(".") or name.endswith(SIDECAR):
+                continue
+            path = folder / name
+            if path.is_dir():
+                yield from _files_below(path, rest if name == first else ())
+            elif name != first:
+                with suppress(FileNotFoundError):
+                    yield path, datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def _sidecar(path: Path) -> Path:

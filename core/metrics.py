@@ -86,6 +86,11 @@ QUOTA_CONSUMED_WITHOUT_HOLD: Final = Counter(
     "Charges of sends whose hold had ended before.",
 )
 
+OBJECTS_ORPHANED_DELETED: Final = Counter(
+    "objects_orphaned_deleted_total",
+    "Objects of sends that were never accepted, deleted after their time.",
+)
+
 
 def count(counter: Counter, *labels: str) -> None:
     """Raise a counter by one when the transaction commits, or now outside of one."""

@@ -7,6 +7,7 @@ things that can go wrong: ObjectStoreAway and ObjectMissing. No call takes longe
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Protocol, TypeVar, cast
 
 from django.core.files.storage import storages
@@ -23,6 +24,7 @@ __all__ = [
     "delete",
     "exists",
     "get",
+    "listing",
     "metadata",
     "put",
 ]
@@ -64,6 +66,9 @@ class ObjectStorage(Protocol):
     def exists(self, name: str) -> bool:
         """Tell whether there is a body."""
 
+    def listing(self, after: str, limit: int) -> list[tuple[str, datetime]]:
+        """Return keys past ``after`` in a fixed order, and when each was stored."""
+
 
 def put(key: str, body: bytes, *, metadata: Mapping[str, str]) -> None:
     """Store an object durably, in place of an earlier one. Raises ObjectStoreAway.
@@ -94,11 +99,25 @@ def exists(key: str) -> bool:
     return _run(key, lambda store: store.exists(key))
 
 
+def listing(*, after: str = "", limit: int) -> list[tuple[str, datetime]]:
+    """Return up to ``limit`` keys past ``after``, and when each was stored.
+
+    In an order that does not change while objects come and go: the last key is where
+    the next call goes on. The instants are of the store's clock.
+    Raises ObjectStoreAway.
+    """
+    return _call(lambda store: store.listing(after, limit))
+
+
 _threads = Impatient("objects", threads=THREADS)
 
 
 def _run(key: str, call: Callable[[ObjectStorage], T]) -> T:
     check_key(key)
+    return _call(call)
+
+
+def _call(call: Callable[[ObjectStorage], T]) -> T:
     store = cast(ObjectStorage, storages["objects"])
     try:
         return _threads.run(lambda: call(store), seconds=SECONDS)

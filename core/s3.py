@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from botocore.config import Config
@@ -69,6 +70,32 @@ class MetadataS3Storage(S3Storage):  # type: ignore[misc]  # it has no stubs
         for name in (key, key + SIDECAR):
             with suppress(FileNotFoundError):
                 self._ask("delete_object", name)
+
+    def listing(self, after: str, limit: int) -> list[tuple[str, datetime]]:
+        """Return keys past ``after`` in the order of S3, and when each was stored.
+
+        Pages are asked for until there are ``limit`` keys, or no more.
+        """
+        root = self._normalize_name("")
+        found: list[tuple[str, datetime]] = []
+        start, is_more = after, True
+        while is_more and len(found) < limit:
+            page = self._page(start, root)
+            is_more = page["IsTruncated"]
+            names = [
+                (o["Key"][len(root) :], o["LastModified"]) for o in page["Contents"]
+            ]
+            start = names[-1][0] if names else start
+            found += [named for named in names if not named[0].endswith(SIDECAR)]
+        return found[:limit]
+
+    def _page(self, start: str, root: str) -> dict[str, Any]:
+        page: dict[str, Any] = self._shared_client().list_objects_v2(
+            Bucket=self.bucket_name,
+            Prefix=root,
+            **({"StartAfter": root + start} if start else {}),
+        )
+        return {"Contents": [], **page}
 
     def _shared_client(self) -> Any:
         # Making one takes half a second. Unlike the resources that django-storages

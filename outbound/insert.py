@@ -24,9 +24,10 @@ from outbound.serializers import Json, people, person, reply_to_of
 SNIPPET: Final = 240
 
 _MAY_SEND: Final = """
-  EXISTS (SELECT 1 FROM identities i JOIN tenants t ON t.id = i.tenant_id
-           WHERE i.id = %(identity)s::varchar
-             AND i.status = 'active' AND t.status = 'active')
+  (%(is_history)s OR EXISTS (
+     SELECT 1 FROM identities i JOIN tenants t ON t.id = i.tenant_id
+      WHERE i.id = %(identity)s::varchar
+        AND i.status = 'active' AND t.status = 'active'))
 """
 """Asked again under the mailbox's lock: a pause or a suspension may have come since."""
 _NEW_THREAD: Final = f"""
@@ -134,11 +135,13 @@ def insert_send(
     response: Json,
     cap_day: date | None,
     now: datetime,
+    is_history: bool = False,
 ) -> bool:
     """Write every row of a send; tell whether it was possible.
 
     False means that a live ledger row stands, or that identity or tenant may no longer
-    send: the rows must be rolled back. Joins the caller's transaction, which holds the
+    send (not asked of what was accepted long ago, ``is_history``): the rows must be
+    rolled back. Joins the caller's transaction, which holds the
     mailbox row.
     """
     row = fetch_one(
@@ -152,6 +155,7 @@ def insert_send(
             "seq": thread_seq,
             "cap_day": cap_day,
             "now": now,
+            "is_history": is_history,
             "clock_offset": clock.offset,
             "key_hash": slot.key_hash,
             "fingerprint": slot.fingerprint,

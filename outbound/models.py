@@ -83,3 +83,19 @@ class Breaker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider} {self.scope}"
+
+
+class ObjectSweep(models.Model):
+    """Where a sweep of the object store goes on: past the last key that it looked at.
+
+    Empty before its first run, and when it has come to the end.
+    """
+
+    name = models.TextField(primary_key=True)
+    cursor = models.TextField(db_default="", blank=True)
+
+    class Meta:
+        db_table = "object_sweeps"
+
+    def __str__(self) -> str:
+        return self.name

@@ -82,7 +82,11 @@ class SentCopy:
 
 
 def _metadata(plan: SendPlan, slot: Slot, key: str) -> dict[str, str]:
-    """Return what a restore rebuilds the ledger and the BCC recipients from."""
+    """Return what a restore rebuilds from, beside the mail itself.
+
+    The ledger row, the recipients in BCC, and where the message belongs: the thread,
+    with its number where the Reply-To names it.
+    """
     bcc = json.dumps(people(plan.in_field(RecipientField.BCC))).encode()
     return {
         "tenant": plan.tenant_id,
@@ -91,5 +95,8 @@ def _metadata(plan: SendPlan, slot: Slot, key: str) -> dict[str, str]:
         "idem_key_sha256": slot.key_hash,
         "fingerprint": slot.fingerprint,
         "operation": str(slot.operation),
+        "kind": str(plan.kind),
+        "thread": plan.thread.id,
+        "thread_seq": "" if plan.thread.seq is None else str(plan.thread.seq),
         "bcc": sealer().seal(bcc, place=Place("objects", "bcc", key)),
     }

@@ -150,7 +150,7 @@ def _insert(
 
     Or if identity or tenant was stopped since the policy was asked.
     """
-    seq, now = _lock_mailbox(plan)
+    seq, now = lock_mailbox(plan)
     if isinstance(seq, Stale):
         return seq
     taken = reserve(
@@ -189,12 +189,13 @@ def _insert(
     return message
 
 
-def _lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
+def lock_mailbox(plan: SendPlan) -> tuple[int | Stale, datetime]:
     """Lock the mailbox row, and return the thread's number and the instant of now.
 
     A new thread whose number stands in a Reply-To has to get that number; another send
     may have taken it. Raises IdentityNotFound when the mailbox has just been closed:
     asked of this row itself, since the statement sees others as before its wait.
+    Joins the caller's transaction.
     """
     wanted = plan.thread.seq if plan.thread.key is None else None
     row = fetch_one(

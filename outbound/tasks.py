@@ -2,7 +2,8 @@
 
 from celery import shared_task
 
-from outbound import alarms, dispatch, purge
+from core.clock import database_now
+from outbound import alarms, dispatch, orphans, purge
 from outbound.deliver import deliver
 
 
@@ -28,3 +29,9 @@ def sweep_claims() -> None:
 def purge_ledger() -> None:
     """Forget keys whose time has ended and whose sends are settled."""
     purge.purge_ledger()
+
+
+@shared_task(name="outbound.sweep_objects")
+def sweep_objects() -> None:
+    """Delete what sends that were never accepted have left in the object store."""
+    orphans.sweep_objects(now=database_now())

@@ -109,6 +109,7 @@ app.conf.update(
         "usage roll-up": every("quota.roll_up_usage", 900),
         "send quota": every("quota.check_send_quota", 60),
         "ledger purge": every("outbound.purge_ledger", HOUR),
+        "orphan sweep": every("outbound.sweep_objects", HOUR),
         "answers purge": every("mailboxes.purge_answers", HOUR),
         "bodies purge": every("delivery.purge_bodies", HOUR),
         "events purge": every("delivery.purge_events", HOUR),

@@ -89,6 +89,9 @@ def test_the_sent_copy_can_rebuild_the_ledger_and_hides_bcc(
         "idem_key_sha256": entry.key_hash,
         "fingerprint": entry.fingerprint,
         "operation": "send",
+        "kind": "transactional",
+        "thread": row.thread.public_id,
+        "thread_seq": "",
     }
     opened = sealer().open(sealed, place=Place("objects", "bcc", row.raw_key))
     assert b"boss@example.org" in opened

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from core import clock
 from core.deadline import Deadline
 from delivery.models import Delivery
-from mailboxes.models import Event, Message
+from mailboxes.key_services import create_key
+from mailboxes.models import Event, Identity, Message
 from outbound.transports.ses_client import SesAccount, client_of, ending_at
 from quota.models import Allowance, Counter, Hold
+from tests.support.api import ApiClient
 from tests.support.pulling import cloudflare
 from tests.support.scripted import ScriptedTransport
 from tests.support.ses_server import KEY_ID, REGION, SECRET, SesServer, ses_server
@@ -23,6 +27,23 @@ __all__ = ["cloudflare"]
 def scripted() -> ScriptedTransport:
     """A transport that answers from a script."""
     return ScriptedTransport()
+
+
+@pytest.fixture
+def own_objects(settings: Settings, tmp_path: Path) -> None:
+    """Keep objects in the test's own folder, and limit no rate."""
+    settings.PM_RATE_PER_KEY = settings.PM_RATE_PER_TENANT = settings.PM_RATE_SENDS = 0
+    store = settings.STORAGES["objects"]
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "objects": {**store, "OPTIONS": {"location": str(tmp_path / "objects")}},
+    }
+
+
+@pytest.fixture
+def api(identity: Identity, own_objects: None) -> ApiClient:
+    """A client of a live tenant whose identity may send."""
+    return ApiClient(create_key(name="t", tenant=identity.tenant).secret, identity.id)
 
 
 @pytest.fixture

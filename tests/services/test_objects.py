@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +265,26 @@ def test_a_root_that_is_no_folder_is_the_store_being_away(root: Path) -> None:
 
     with pytest.raises(objects.ObjectStoreAway):
         objects.put(KEY, b"x", metadata={})
+
+
+def test_keys_are_listed_in_one_order_and_in_turns(root: Path) -> None:
+    # Given objects, sidecars beside them, and one that is just being written
+    folder = "t/ten_1/i/idn_1/out"
+    keys = [f"{folder}/msg_1.eml", f"{folder}/msg_1/a/att_1", f"{folder}/msg_2.eml"]
+    assert objects.listing(limit=9) == []
+    for key in keys:
+        objects.put(key, b"body", metadata=METADATA)
+    (root / folder / ".0123456789abcdef.tmp").write_bytes(b"half")
+
+    # When they are listed, one at a time
+    found: list[str] = []
+    while page := objects.listing(after=found[-1] if found else "", limit=1):
+        found += [key for key, _ in page]
+
+    # Then each is named once, also past one that has gone meanwhile
+    whole = objects.listing(limit=9)
+    assert sorted(found) == sorted(keys)
+    assert [key for key, _ in whole] == found
+    objects.delete(found[1])
+    assert [key for key, _ in objects.listing(after=found[1], limit=9)] == found[2:]
+    assert {at.tzinfo for _, at in whole} == {UTC}

@@ -1,6 +1,7 @@
 """The object store over S3: the same functions, against a real HTTP server."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -100,3 +101,24 @@ def test_time_outs_are_set_unless_the_deployment_says_otherwise(
 
     own = MetadataS3Storage(bucket_name="b", client_config=Config(read_timeout=1))
     assert (own.client_config.connect_timeout, own.client_config.read_timeout) == (3, 1)
+
+
+def test_keys_are_listed_page_by_page_without_their_sidecars(server: S3Server) -> None:
+    # Given three objects, one with a sidecar, and a store that gives two names a page
+    server.page = 2
+    keys = [f"t/ten_1/i/idn_1/out/msg_{n}.eml" for n in range(3)]
+    for key in keys:
+        large = {"bcc": "x" * 3000} if key == keys[1] else {}
+        objects.put(key, b"body", metadata=large)
+    server.stored["/mail/elsewhere/x"] = (b"", {})
+
+    # When they are listed, whole and in turns
+    found = objects.listing(limit=10)
+    first = objects.listing(limit=2)
+    rest = objects.listing(after=first[-1][0], limit=2)
+
+    # Then each is named once, with the instant of the store
+    assert [key for key, _ in found] == keys
+    assert [key for key, _ in first + rest] == keys
+    assert {at for _, at in found} == {datetime(2026, 11, 30, 6, tzinfo=UTC)}
+    assert objects.listing(after=keys[2], limit=2) == []

@@ -1,32 +1,43 @@
 """What operations.md tells to do after a restore: nothing queued is sent again."""
 
 import re
+from datetime import datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
-from core.database import execute
+from core.clock import database_now
 from delivery.models import OutboundState
 from mailboxes.statuses import MessageStatus
-from outbound.alarms import sweep_claims
 from tests.factories import QueuedMessageFactory
-from tests.services.conftest import assert_units_add_up, statuses
+from tests.services.conftest import assert_units_add_up, events_of, statuses
 from tests.support.scripted import ScriptedTransport, work
 
 pytestmark = pytest.mark.django_db
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
 
+@pytest.mark.parametrize("is_claimed", [False, True])
 def test_what_stood_queued_in_a_backup_becomes_uncertain_and_is_not_sent(
-    scripted: ScriptedTransport,
+    scripted: ScriptedTransport, *, is_claimed: bool
 ) -> None:
-    # Given a message that stands queued in a backup, and the page's statement
+    # Given a message that stands queued in a backup, claimed or not
     message = QueuedMessageFactory.create(recipients=("jo@example.net",))
-    (statement,) = re.findall(r"```sql\n(.*?);\n +```", PAGE.read_text(), re.DOTALL)
+    if is_claimed:
+        OutboundState.objects.update(
+            dispatch_at=None,
+            claim_token="0f" * 16,
+            claimed_at=database_now() - timedelta(seconds=1),
+        )
 
-    # When it is run before the workers start
-    assert execute(statement, {}) == 1
-    assert sweep_claims() == 1
+    # When the page's command is run before the workers start
+    command, flag = re.findall(r"manage\.py (rebuild_ledger) (--since) ", _section())[0]
+    said = StringIO()
+    since: datetime = database_now()
+    call_command(command, f"{flag}={since.isoformat()}", stdout=said)
+    assert "1 queued made uncertain" in said.getvalue()
     assert work(message.public_id, scripted) is None
 
     # Then nothing was sent, and a person is asked
@@ -34,5 +45,11 @@ def test_what_stood_queued_in_a_backup_becomes_uncertain_and_is_not_sent(
     assert scripted.calls == []
     assert message.status == MessageStatus.UNCERTAIN
     assert statuses(message) == {"jo@example.net": "uncertain"}
+    assert events_of(message) == ["message.uncertain"]
     assert not OutboundState.objects.exists()
     assert_units_add_up(message)
+
+
+def _section() -> str:
+    _, _, rest = PAGE.read_text().partition("## Backup and restore\n")
+    return rest.partition("\n## ")[0]

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote
 
 
 class S3Server(ThreadingHTTPServer):
@@ -16,6 +17,7 @@ class S3Server(ThreadingHTTPServer):
         self.stored: dict[str, tuple[bytes, dict[str, str]]] = {}
         self.order: list[tuple[str, str]] = []
         self.failing = 0
+        self.page = 1000
         self.hung = threading.Event()
         self.hung.set()
 
@@ -41,6 +43,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self._goes_on():
+            if "list-type=2" in self.path:
+                self._answer(200, self._listed())
+                return
             body, meta = self.server.stored.get(self.path, (b"", {}))
             self._answer(200 if self.path in self.server.stored else 404, body, meta)
 
@@ -51,6 +56,31 @@ class _Handler(BaseHTTPRequestHandler):
         if self._goes_on():
             self.server.stored.pop(self.path, None)
             self._answer(204)
+
+    def _listed(self) -> bytes:
+        """Return a page of keys in their order, as S3 does."""
+        bucket, _, query = self.path.partition("?")
+        asked = {name: values[0] for name, values in parse_qs(query).items()}
+        names = (
+            unquote(path).removeprefix(f"{bucket}/") for path in self.server.stored
+        )
+        wanted = sorted(
+            name
+            for name in names
+            if name.startswith(asked.get("prefix", ""))
+            and name > asked.get("start-after", "")
+        )
+        page = wanted[: self.server.page]
+        rows = "".join(
+            f"<Contents><Key>{name}</Key>"
+            "<LastModified>2026-11-30T06:00:00.000Z</LastModified></Contents>"
+            for name in page
+        )
+        more = str(len(wanted) > len(page)).lower()
+        return (
+            f"<ListBucketResult><IsTruncated>{more}</IsTruncated>{rows}"
+            "</ListBucketResult>"
+        ).encode()
 
     def _goes_on(self) -> bool:
         self.server.order.append((self.command, self.path))
