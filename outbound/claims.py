@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from core import metrics, objects
 from core.clock import database_now, elapsed_clock
 from core.database import AWAY, execute, fetch_one
+from core.points import reach
 from delivery.changes import lock_message, trimmed
 from delivery.journal import journal_address
 from delivery.models import OutboundState
@@ -339,6 +340,7 @@ def _record(claim: Claim, result: TransportResult) -> None:
         way = way_of(claim.provider, domain_id=claim.domain_id)
         note_end(way, evidence_of(outcome), token=claim.token, now=now)
         settle(message, held, outcome, provider=claim.provider, now=now)
+    reach("record.written")
 
 
 def close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:
