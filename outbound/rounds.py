@@ -31,6 +31,7 @@ from outbound.claims import (
 from outbound.outcomes import outcome_of, provider_suppressed
 from outbound.settling import sync_suppressions
 from outbound.transports.base import RecipientSuppressed
+from quota import services as quota
 
 MOST: Final = 3
 """Rounds of one claim; a provider that refuses once more has refused the message."""
@@ -66,6 +67,7 @@ def _next(
         if message.status != MessageStatus.QUEUED:
             return None
         _renew(message, claim, now=now)
+        _hold_for_the_rest(message)
     return _continued(message, claim, started=started)
 
 
@@ -102,6 +104,16 @@ def _renew(message: Message, claim: Claim, *, now: datetime) -> None:
             "recipients": list(queued_among(message)),
             "n": claim.n,
         },
+    )
+
+
+def _hold_for_the_rest(message: Message) -> None:
+    """Give back what was held for who got set aside; the quota row is locked last."""
+    quota.settle(
+        message.tenant_id,
+        ref=message.public_id,
+        consume=0,
+        keep=len(queued_among(message)),
     )
 
 
