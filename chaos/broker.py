@@ -14,7 +14,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kombu import Connection
+from kombu.exceptions import OperationalError
 from redis import Redis
+from redis.exceptions import RedisError
 
 from chaos.broker_servers import SERVERS, Server
 from tests.support.brokers import Broker
@@ -121,7 +123,7 @@ class Queue:
         """Publish the task of a message so many times more."""
         if self._server is not None:
             self._copied += times
-            with suppress(OSError):  # it may be dead just now
+            with suppress(OSError, OperationalError):  # it may be dead just now
                 self._broker.ring(message_id, times=times)
 
     def restart(self, rng: random.Random) -> str:
@@ -140,7 +142,7 @@ class Queue:
     def _measure(self) -> None:
         while not self._closing.wait(MEASURED_EVERY):
             copied = self._copied
-            with suppress(OSError, LookupError):
+            with suppress(OSError, LookupError, OperationalError, RedisError):
                 waiting = self._waiting()
                 self._lengths.append(Length(time.monotonic(), waiting, copied))
 

@@ -175,21 +175,6 @@ def settle_status(
     return announcements.of_status(message, leaves_queue=left_queue, detail=detail)
 
 
-def set_aside(
-    message: Message, changes: Sequence[DeliveryChange], *, now: datetime
-) -> list[NewEvent]:
-    """End recipients who will not be called, and give back what was held for them.
-
-    Returns the events to publish. Joins the caller's transaction, which holds the
-    message.
-    """
-    move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
-    events = settle_status(message, charged=0, now=now)
-    if message.status == MessageStatus.QUEUED:
-        keep_held(message)
-    return events
-
-
 def keep_held(message: Message, *, until: datetime | None = None) -> None:
     """Hold a unit for each recipient who still waits, until then; give back the rest.
 

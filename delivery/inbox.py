@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
+from django.conf import settings
 from psycopg.types.json import Jsonb
 
 from core import clock, metrics
@@ -114,10 +115,19 @@ def end(
     return state
 
 
+def look_again_after(times: int = 0) -> timedelta:
+    """Return how long an event waits that was put off so often: 30 s, then doubled.
+
+    ``PM_BACKOFF_SCALE`` shortens it, as it does every wait of a send.
+    """
+    scale: float = settings.PM_BACKOFF_SCALE * 2 ** min(times, 10)
+    return LOOK_AGAIN_AFTER * scale
+
+
 def put_off(inbox_id: str, *, now: datetime) -> InboxState:
     """Let a pending event be looked at again in 30 s; joins the caller's."""
     row = ProviderEvent.objects.get(id=inbox_id)
-    row.due_at = now + LOOK_AGAIN_AFTER
+    row.due_at = now + look_again_after()
     row.attempts += 1
     row.rung_at = None
     row.save(update_fields=["due_at", "rung_at", "attempts"])

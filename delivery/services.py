@@ -208,7 +208,7 @@ def put_off_failed(inbox_id: str) -> None:
     """
     row = ProviderEvent.objects.select_for_update(no_key=True).get(id=inbox_id)
     if row.state == InboxState.PENDING:
-        wait = min(inbox.LOOK_AGAIN_AFTER * 2 ** min(row.attempts, 10), LONGEST_WAIT)
+        wait = min(inbox.look_again_after(row.attempts), LONGEST_WAIT)
         ProviderEvent.objects.filter(id=inbox_id).update(
             due_at=database_now() + wait, rung_at=None, attempts=row.attempts + 1
         )

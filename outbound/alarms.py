@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from core.clock import database_now
+from core.points import reach
 from core.sweeps import one_by_one
 from delivery.changes import lock_message
 from delivery.models import OutboundState
@@ -24,7 +25,9 @@ def sweep_claims() -> int:
     age = timedelta(seconds=settings.PM_CLAIM_SECONDS)
     overdue = OutboundState.objects.filter(claimed_at__lte=database_now() - age)
     ids = overdue.order_by("claimed_at").values_list("message__public_id", flat=True)
-    return one_by_one("claim_alarm", list(ids[:BATCH]), partial(_end_claim, age))
+    listed = list(ids[:BATCH])
+    reach("claim_alarm.listed")
+    return one_by_one("claim_alarm", listed, partial(_end_claim, age))
 
 
 @transaction.atomic(durable=True)
@@ -36,5 +39,6 @@ def _end_claim(age: timedelta, message_id: str) -> bool:
     now = database_now()
     if state is None or state.claimed_at is None or now - state.claimed_at < age:
         return False
+    reach("claim_alarm.judged")
     lapse(message, state, now=now)
     return True

@@ -19,7 +19,8 @@ from django.db import connection, transaction
 from core import metrics, objects
 from core.clock import database_now, elapsed_clock
 from core.database import AWAY, execute, fetch_one
-from delivery.changes import lock_message, trimmed
+from core.points import reach
+from delivery.changes import keep_held, lock_message, trimmed
 from delivery.journal import journal_address
 from delivery.models import OutboundState
 from delivery.statuses import AttemptResult, DeliveryStatus
@@ -142,7 +143,8 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
     if not isinstance(way, Depart):
         turn_away(message, state, way, now=now)
         return None
-    if not withhold(message, now=now):
+    has_withheld = withhold(message, now=now)
+    if message.status != MessageStatus.QUEUED:
         return None
     origin = sender.origin(way)
     take = partial(
@@ -156,14 +158,16 @@ def _take(message_id: str, mime: bytes, *, token: UUID) -> Claim | None:
         now=now,
         started=started,
     )
-    if (taken := take()) is not None:
-        return taken
-    # the way is closed: this is its one probe, or it waits
-    closed = way_of(way.provider, domain_id=origin.domain_id)
-    if closed is None or (probe_at := take_probe(closed, token=token, now=now)) is None:
-        return take(asks_first=True)
-    wait_behind(message, state, probe_at=probe_at, now=now)
-    return None
+    if (taken := take()) is None:  # the way is closed: this is its one probe, or waits
+        closed = way_of(way.provider, domain_id=origin.domain_id)
+        probe_at = take_probe(closed, token=token, now=now) if closed else None
+        if probe_at is not None:
+            wait_behind(message, state, probe_at=probe_at, now=now)
+            return None
+        taken = take(asks_first=True)
+    if has_withheld:
+        keep_held(message)  # the quota row is locked last
+    return taken
 
 
 def _write(
@@ -339,6 +343,7 @@ def _record(claim: Claim, result: TransportResult) -> None:
         way = way_of(claim.provider, domain_id=claim.domain_id)
         note_end(way, evidence_of(outcome), token=claim.token, now=now)
         settle(message, held, outcome, provider=claim.provider, now=now)
+    reach("record.written")
 
 
 def close_attempt(claim: Claim, outcome: Outcome, *, now: datetime) -> bool:

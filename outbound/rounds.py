@@ -14,8 +14,9 @@ from django.db import transaction
 
 from core.clock import database_now, elapsed_clock
 from core.database import execute
-from delivery.changes import announce, lock_message, set_aside
+from delivery.changes import announce, keep_held, lock_message, move, settle_status
 from delivery.models import OutboundState
+from delivery.statuses import DeliveryStatus
 from mailboxes.models import Message
 from mailboxes.statuses import MessageStatus
 from outbound.claims import (
@@ -65,6 +66,7 @@ def _next(
         if message.status != MessageStatus.QUEUED:
             return None
         _renew(message, claim, now=now)
+        keep_held(message)
     return _continued(message, claim, started=started)
 
 
@@ -72,8 +74,9 @@ def _set_aside(
     message: Message, refusal: RecipientSuppressed, *, now: datetime
 ) -> None:
     changes = provider_suppressed(refusal.found)
-    rolled = set_aside(message, changes, now=now)
+    move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
     suppressed = sync_suppressions(message, changes, now=now)
+    rolled = settle_status(message, charged=0, now=now)
     announce(message, [*rolled, *suppressed], now=now)
 
 

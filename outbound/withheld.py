@@ -7,19 +7,19 @@ known, or on the list, when the send was accepted stays so.
 
 from datetime import datetime
 
-from delivery.changes import DeliveryChange, announce, set_aside
+from delivery.changes import DeliveryChange, announce, move, settle_status
 from delivery.statuses import DeliveryStatus
 from mailboxes.models import Message
-from mailboxes.statuses import MessageStatus
 from suppressions.filters import filter_recipients
 from suppressions.selectors import filter_facts
 
 
 def withhold(message: Message, *, now: datetime) -> bool:
-    """Set aside who may not be written to by now; tell whether the message still waits.
+    """Set aside who may not be written to by now; tell whether there is anybody.
 
     Joins the caller's transaction, which holds the message; with nobody left, the
-    message has left the queue.
+    message has left the queue. Else what was held for them stays so: the caller gives
+    it back when all else is locked.
     """
     queued = message.deliveries.filter(status=DeliveryStatus.QUEUED)
     addresses = sorted(queued.values_list("address", flat=True))
@@ -33,7 +33,7 @@ def withhold(message: Message, *, now: datetime) -> bool:
         addresses, facts, allowlist_only=False, require_known=False
     )
     if not found:
-        return True
+        return False
     changes = [
         DeliveryChange(
             address,
@@ -43,5 +43,6 @@ def withhold(message: Message, *, now: datetime) -> bool:
         )
         for address, filtered in found.items()
     ]
-    announce(message, set_aside(message, changes, now=now), now=now)
-    return message.status == MessageStatus.QUEUED
+    move(message, changes, from_={DeliveryStatus.QUEUED}, now=now)
+    announce(message, settle_status(message, charged=0, now=now), now=now)
+    return True

@@ -15,6 +15,7 @@ from core.clock import database_now
 from core.database import fetch_one
 from core.errors import InvalidRequest
 from core.metrics import QUOTA_CONSUMED_WITHOUT_HOLD, QUOTA_HOLD_EXPIRED, count
+from core.points import reach
 from core.sweeps import one_by_one
 from mailboxes.models import Message, Tenant
 from mailboxes.services import NewEvent, lock_mailbox
@@ -187,6 +188,7 @@ def sweep_holds() -> int:
     """
     expired = Hold.objects.filter(expires_at__lte=database_now())
     rows = list(expired.values_list("id", "tenant_id", "feature", "ref")[:SWEEP_BATCH])
+    reach("hold_sweep.listed")
     return one_by_one("hold_sweep", rows, _sweep_one)
 
 
@@ -214,7 +216,9 @@ def _end_send(hold_id: str, tenant_id: str, ref: str) -> bool:
     if hold is None:
         return False
     queued = Message.objects.filter(public_id=ref, status=MessageStatus.QUEUED)
-    if queued.exists():
+    is_queued = queued.exists()
+    reach("hold_sweep.judged")
+    if is_queued:
         Hold.objects.filter(id=hold_id).update(expires_at=now + HOLD_FOR)
         return False
     if identity_id is None:

@@ -86,7 +86,11 @@ SUBMITTING: Final = ("copied", "second_look", "inserted", "committed")
 CALLING: Final = (
     *("deliver.rung", "deliver.claimed", "smtp.before_final_dot"),
     *("smtp.after_reply", "deliver.answered", "deliver.suppressed"),
+    "record.written",
 )
+AFTER_THE_CALL: Final = (["deliver.answered"], ["record.written"])
+"""Deaths that lose what a call has answered, but for its earlier rounds."""
+
 ALARMS: Final = ("ring_due", "ring_due", "sweep", "expire_holds", "lose_broker")
 TELLING: Final = ("webhook.claimed", "webhook.answered")
 HARMFUL: Final = {DeliveryKind.COMPLAINED: 3, DeliveryKind.BOUNCED: 10}
@@ -327,7 +331,7 @@ class SendMachine(RuleBasedStateMachine):
         while self.provider.under_way:
             call = self.provider.under_way.pop()
             # a round is recorded before its worker has answered
-            is_round = died == ["deliver.answered"] and call.answer == "suppressed"
+            is_round = died in AFTER_THE_CALL and call.answer == "suppressed"
             if not died or is_round:
                 self.provider.end(call, now=database_now())
         assert self.provider.calls > calls or not is_due or died

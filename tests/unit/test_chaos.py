@@ -3,14 +3,25 @@
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from chaos import relays
+from chaos.broker import Length
 from chaos.clients import Answer, Log, intents
 from chaos.nemesis import blows
 from chaos.profiles import PROFILES, Profile
-from chaos.verdict import Outcome, of_answers, of_effort, of_events
+from chaos.provider import acts
+from chaos.verdict import (
+    Outcome,
+    of_answers,
+    of_doubts,
+    of_effort,
+    of_events,
+    of_queue,
+    of_words,
+)
 from tests.support.smtp_script import Plan, Script
 
 ID, OTHER = "msg_1", "msg_2"
@@ -28,7 +39,11 @@ def drawn(seed: int, profile: Profile) -> list[Plan]:
 def outcome(**given: object) -> Outcome:
     """Return what a quiet run leaves, with what a test changes."""
     nothing = dict.fromkeys(
-        ("kills", "wire_kills", "restarts", "freezes", "smtp_faults", "copies"), 0
+        (
+            *("kills", "wire_kills", "restarts", "freezes", "smtp_faults", "copies"),
+            *("http_kills", "http_faults"),
+        ),
+        0,
     )
     quiet = Outcome(
         profile=replace(PROFILES["ci"], **nothing),
@@ -42,8 +57,13 @@ def outcome(**given: object) -> Outcome:
         killed=0,
         wire_kills=0,
         smtp_faults={},
-        smtp_doubts=0,
+        smtp_doubts=frozenset(),
+        http={},
+        said={},
+        told={},
+        forged={},
         copied=0,
+        lengths=[],
         has_rested=True,
     )
     return replace(quiet, **given)  # type: ignore[arg-type]  # by name
@@ -98,6 +118,15 @@ def test_a_key_that_nobody_could_send_is_seen() -> None:
     assert said_of(log) == "k was answered with 0 messages: []"
 
 
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_provider_hurts_as_much_as_the_profile_says(name: str) -> None:
+    profile = PROFILES[name]
+    kinds = [kind for kind, _ in acts(random.Random(1), profile)]  # noqa: S311  a seed
+
+    assert kinds.count("kill") == profile.http_kills
+    assert kinds.count("doubt") + kinds.count("definite") == profile.http_faults
+
+
 def test_another_body_that_is_not_refused_is_seen() -> None:
     log = Log()
     log.changed["k"] = Answer(202, "", ID)
@@ -127,18 +156,64 @@ def test_the_feed_shows_each_event_once_and_receivers_get_each(
     assert bool(found) == bool(said)
 
 
-def test_more_doubt_than_the_faults_explain_is_seen() -> None:
-    assert not list(of_effort(outcome(smtp_doubts=3), uncertain=3))
-    assert list(of_effort(outcome(smtp_doubts=3), uncertain=4))
+@pytest.mark.parametrize(
+    ("changes", "doubts", "said"),
+    [
+        ({"smtp_doubts": {"k"}}, {"k": ("awaiting_reply", "smtp")}, ""),
+        ({"smtp_doubts": {"l"}}, {"k": ("awaiting_reply", "smtp")}, "nobody hurt"),
+        ({"http": {"doubt": 1}}, {"k": ("awaiting_reply", "ses")}, ""),
+        ({}, {"k": ("awaiting_reply", "ses")}, "by HTTP"),
+        ({"killed": 1}, dict.fromkeys("kl", ("worker_lost", "smtp")), ""),
+        ({"killed": 1}, dict.fromkeys("klm", ("worker_lost", "smtp")), "lost their"),
+    ],
+)
+def test_doubt_that_no_fault_explains_is_seen(
+    changes: dict[str, Any], doubts: dict[str, tuple[str, str]], said: str
+) -> None:
+    found = "; ".join(of_doubts(outcome(**changes), doubts))
+
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_a_provider_s_word_that_is_not_followed_is_seen() -> None:
+    told = outcome(said={("k", "a"): "delivered"}, forged={403: 1})
+
+    assert not list(of_words(told, {("k", "a"): "delivered"}))
+    assert list(of_words(told, {("k", "a"): "uncertain"}))
+
+
+def test_a_forged_word_that_is_taken_is_seen() -> None:
+    assert not list(of_words(outcome(forged={403: 2, 0: 1}), {}))
+    assert list(of_words(outcome(forged={403: 2, 200: 1}), {}))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "is_bounded"),
+    [
+        ([Length(10, 2, 0)], True),  # one send in flight, one that has just ended
+        ([Length(10, 5, 0)], False),
+        ([Length(10, 9, 5)], True),  # five copies were put in
+        ([Length(9, 0, 5), Length(10, 9, 5)], False),  # and had been taken out
+        ([Length(30, 1, 0)], False),
+        ([], False),
+    ],
+)
+def test_a_queue_that_grows_beyond_what_is_in_flight_is_seen(
+    lengths: list[Length], is_bounded: bool
+) -> None:
+    flights = [(8.0, 20.0), (1.0, 9.0)]
+
+    assert bool(list(of_queue(outcome(lengths=lengths), flights))) != is_bounded
 
 
 def test_mail_that_stands_still_after_a_blow_is_seen() -> None:
-    assert not list(of_effort(outcome(blows_at=[5], taken_at=[4, 24]), uncertain=0))
-    assert list(of_effort(outcome(blows_at=[5], taken_at=[4, 26]), uncertain=0))
+    assert not list(of_effort(outcome(blows_at=[5], taken_at=[4, 24])))
+    assert list(of_effort(outcome(blows_at=[5], taken_at=[4, 26])))
 
 
 def test_a_run_that_hurt_too_little_has_failed() -> None:
     profile = replace(outcome().profile, wire_kills=2)
 
-    assert list(of_effort(outcome(profile=profile, wire_kills=1), uncertain=0))
-    assert not list(of_effort(outcome(profile=profile, wire_kills=2), uncertain=0))
+    assert list(of_effort(outcome(profile=profile, wire_kills=1)))
+    assert not list(of_effort(outcome(profile=profile, wire_kills=2)))
