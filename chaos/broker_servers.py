@@ -63,6 +63,8 @@ class Server:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=20)
+        while self._serves():  # what the leader had started is not gone as soon
+            time.sleep(0.02)
 
     def forget(self) -> None:
         """Remove all that it has written, once it is dead."""

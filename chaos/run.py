@@ -36,7 +36,10 @@ from tests.support.webhook_sink import WebhookSink
 
 TICK: Final = 2.5
 OVERTIME: Final = 35.0
-"""How long the relays may go on after the clients, until all was done, in seconds."""
+"""How long the relays may go on after the clients' time, until all was done, in s."""
+
+LEFT_OVER: Final = 15.0
+"""How long they may at least after the last client, who may have come late."""
 
 STILL: Final = 3.0
 """How long nothing new may come before the run counts as at rest, in seconds."""
@@ -149,9 +152,11 @@ class Run:
         for thread in work:
             thread.start()
         latest = began + self.profile.seconds + OVERTIME
-        while any(thread.is_alive() for thread in work) or (
-            time.monotonic() < latest and not self._have_done_all
-        ):
+        while True:
+            if any(thread.is_alive() for thread in work):
+                latest = max(latest, time.monotonic() + LEFT_OVER)
+            elif self._have_done_all or time.monotonic() > latest:
+                break
             time.sleep(TICK)
             self._tell()
         self._relays.be_kind()

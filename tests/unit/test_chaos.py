@@ -1,8 +1,11 @@
 """The chaos run does what its profile promises, and sees what does not hold."""
 
 import random
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +27,17 @@ from chaos.verdict import (
 )
 from tests.support.smtp_script import Plan, Script
 
+ROOT = Path(__file__).resolve().parents[2]
 ID, OTHER = "msg_1", "msg_2"
+
+
+def test_a_run_reads_the_settings_of_a_deployment_and_not_those_of_tests() -> None:
+    # Settings look whether pytest is there: what a run imports must not bring it along
+    asked = "import sys, chaos.provider; sys.exit('pytest' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, check=False)
+
+    assert done.returncode == 0
 
 
 def drawn(seed: int, profile: Profile) -> list[Plan]:
