@@ -203,8 +203,7 @@ class Run:
 
     def _ring(self, seen: Connection) -> None:
         """Copy the task of the message that this conversation is about."""
-        named = [line for line, _ in seen.commands if line.startswith("RCPT")]
-        key = named[0].partition("<")[2].partition("-")[0]
+        key = relays.key_in(seen)
         if (message_id := self._clients.log.id_of(key)) is not None:
             with self._ringing:
                 self._queue.copy(message_id, times=relays.COPIES_A_RING)
