@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
 
@@ -61,6 +61,14 @@ class Outcome:
         lost = self.killed + self.done.get("freeze", 0)
         lost += WORKERS * self.done.get("database", 0)
         return lost * PARALLEL
+
+
+class Doubt(NamedTuple):
+    """The last call of a send in doubt, as its attempt tells it."""
+
+    phase: str
+    provider: str
+    code: str | None = None
 
 
 @dataclass
@@ -126,15 +134,15 @@ def _states(connection: psycopg.Connection[Any]) -> Counter[str]:
 
 def _doubts(
     connection: psycopg.Connection[Any], accepted: Mapping[str, str]
-) -> dict[str, tuple[str, str]]:
-    """Return the keys in doubt: how far the last call is known to have got, by whom."""
+) -> dict[str, Doubt]:
+    """Return the keys in doubt, each with what its last call says."""
     keys = {message: key for key, message in accepted.items()}
     rows = connection.execute(
-        "SELECT DISTINCT ON (m.id) m.id, a.phase, a.provider FROM messages m"
+        "SELECT DISTINCT ON (m.id) m.id, a.phase, a.provider, a.code FROM messages m"
         " JOIN attempts a ON a.message_pk = m.pk"
         " WHERE m.status = 'uncertain' ORDER BY m.id, a.n DESC"
     )
-    return {keys[message]: (phase, way) for message, phase, way in rows}
+    return {keys[message]: Doubt(*said) for message, *said in rows}
 
 
 def _ends(
@@ -201,23 +209,24 @@ def of_events(outcome: Outcome, events: Mapping[str, str]) -> Iterable[str]:
         yield f"{len(unheard)} events came to no receiver: {unheard[:5]}"
 
 
-def of_doubts(outcome: Outcome, doubts: Mapping[str, tuple[str, str]]) -> Iterable[str]:
+def of_doubts(outcome: Outcome, doubts: Mapping[str, Doubt]) -> Iterable[str]:
     """Say which sends are in doubt without a fault that explains it.
 
     A send whose worker lived is in doubt for its own sake: its relay read it to the end
     and answered nothing. The others are as many as the dead had in their hands.
     """
-    lost = [key for key, (phase, _) in doubts.items() if phase == WORKER_LOST]
+    lost = [key for key, doubt in doubts.items() if doubt.phase == WORKER_LOST]
     if len(lost) > outcome.may_be_lost:
         explained = outcome.may_be_lost
         yield f"{len(lost)} sends lost their worker; faults explain {explained}"
-    told = {key: way for key, (phase, way) in doubts.items() if phase != WORKER_LOST}
-    by_http = [key for key, way in told.items() if way == "ses"]
+    told = {key: one for key, one in doubts.items() if one.phase != WORKER_LOST}
+    by_http = [key for key, doubt in told.items() if doubt.provider == "ses"]
     if len(by_http) > outcome.http.get("doubt", 0):
         yield f"{len(by_http)} sends by HTTP are in doubt, of {outcome.http} requests"
     unhurt = sorted(told.keys() - set(by_http) - set(outcome.smtp_doubts))
     if unhurt:
-        yield f"{len(unhurt)} sends are in doubt that nobody hurt: {unhurt[:5]}"
+        some = {key: told[key] for key in unhurt[:5]}
+        yield f"{len(unhurt)} sends are in doubt that nobody hurt: {some}"
 
 
 def of_words(outcome: Outcome, ends: Mapping[tuple[str, str], str]) -> Iterable[str]:

@@ -17,6 +17,7 @@ from chaos.nemesis import blows
 from chaos.profiles import PROFILES, Profile
 from chaos.provider import acts
 from chaos.verdict import (
+    Doubt,
     Outcome,
     of_answers,
     of_doubts,
@@ -28,6 +29,7 @@ from chaos.verdict import (
 from tests.support.smtp_script import Plan, Script
 
 ROOT = Path(__file__).resolve().parents[2]
+LOST_REPLY = Doubt("awaiting_reply", "smtp")
 ID, OTHER = "msg_1", "msg_2"
 
 
@@ -172,16 +174,20 @@ def test_the_feed_shows_each_event_once_and_receivers_get_each(
 @pytest.mark.parametrize(
     ("changes", "doubts", "said"),
     [
-        ({"smtp_doubts": {"k"}}, {"k": ("awaiting_reply", "smtp")}, ""),
-        ({"smtp_doubts": {"l"}}, {"k": ("awaiting_reply", "smtp")}, "nobody hurt"),
-        ({"http": {"doubt": 1}}, {"k": ("awaiting_reply", "ses")}, ""),
-        ({}, {"k": ("awaiting_reply", "ses")}, "by HTTP"),
-        ({"killed": 1}, dict.fromkeys("kl", ("worker_lost", "smtp")), ""),
-        ({"killed": 1}, dict.fromkeys("klm", ("worker_lost", "smtp")), "lost their"),
+        ({"smtp_doubts": {"k"}}, {"k": LOST_REPLY}, ""),
+        ({"smtp_doubts": {"l"}}, {"k": LOST_REPLY}, "nobody hurt"),
+        ({"http": {"doubt": 1}}, {"k": Doubt("awaiting_reply", "ses")}, ""),
+        ({}, {"k": Doubt("awaiting_reply", "ses")}, "by HTTP"),
+        ({"killed": 1}, dict.fromkeys("kl", Doubt("worker_lost", "smtp")), ""),
+        (
+            {"killed": 1},
+            dict.fromkeys("klm", Doubt("worker_lost", "smtp")),
+            "lost their",
+        ),
     ],
 )
 def test_doubt_that_no_fault_explains_is_seen(
-    changes: dict[str, Any], doubts: dict[str, tuple[str, str]], said: str
+    changes: dict[str, Any], doubts: dict[str, Doubt], said: str
 ) -> None:
     found = "; ".join(of_doubts(outcome(**changes), doubts))
 
