@@ -29,6 +29,7 @@ from chaos.verdict import (
 from tests.support.smtp_script import Plan, Script
 
 ROOT = Path(__file__).resolve().parents[2]
+LOST_WORKER = Doubt("worker_lost", "smtp")
 LOST_REPLY = Doubt("awaiting_reply", "smtp")
 ID, OTHER = "msg_1", "msg_2"
 
@@ -178,10 +179,10 @@ def test_the_feed_shows_each_event_once_and_receivers_get_each(
         ({"smtp_doubts": {"l"}}, {"k": LOST_REPLY}, "nobody hurt"),
         ({"http": {"doubt": 1}}, {"k": Doubt("awaiting_reply", "ses")}, ""),
         ({}, {"k": Doubt("awaiting_reply", "ses")}, "by HTTP"),
-        ({"killed": 1}, dict.fromkeys("kl", Doubt("worker_lost", "smtp")), ""),
+        ({"killed": 1}, dict.fromkeys("kl", LOST_WORKER), ""),
         (
             {"killed": 1},
-            dict.fromkeys("klm", Doubt("worker_lost", "smtp")),
+            dict.fromkeys("klm", LOST_WORKER),
             "lost their",
         ),
     ],
