@@ -1,9 +1,9 @@
 """A worker process of the run: Celery's own command, after what is laid over it.
 
 ``python -m chaos.worker worker …``: Celery's arguments follow. ``CHAOS_COPIED`` names a
-file: each ring of a message is then published again, at once and once more while its
-call may be under way, and a line is written for each copy; beside it goes how many
-tasks wait. That is for ``memory://``, a broker that nobody else can look into.
+file: with one ring of each message its task is published again, at once and once more
+while its call may be under way, and a line is written for each copy; beside it goes how
+many tasks wait. That is for ``memory://``, which nobody else can look into.
 """
 
 import os
@@ -19,10 +19,14 @@ LATER: Final = (0.0, 0.15)
 
 
 def copy_rings(file: Path) -> None:
-    """Let this process's broker hand out every message's task more than once."""
+    """Let this process's broker hand out every message's task more than once.
+
+    Each message is copied at one of its rings only: every start rings all that wait.
+    """
     from outbound import dispatch
 
     send = dispatch._send
+    known = set(file.read_text().splitlines()) if file.exists() else set()
 
     def copy(queue: Any, public_id: str) -> None:
         send(queue, public_id)
@@ -31,7 +35,8 @@ def copy_rings(file: Path) -> None:
 
     def send_and_copy(queue: Any, public_id: str) -> None:
         send(queue, public_id)
-        if queue is dispatch.MESSAGES:
+        if queue is dispatch.MESSAGES and public_id not in known:
+            known.add(public_id)
             for seconds in LATER:
                 timer = Timer(seconds, copy, [queue, public_id])
                 timer.daemon = True
