@@ -43,8 +43,8 @@ VERBS: Final = {"body": "DATA"}
 
 UNANSWERED: Final = frozenset({"drop", "reset", "half", "hang:6"})
 COPIES_A_RING: Final = 4
-SPARE: Final = 1
-"""How many more are planned at each relay: a caller may be gone before its stage."""
+SPARE: Final = 20
+"""Of how many plans one is made once more: a caller may be gone before its stage."""
 
 MORE_DOTS: Final = 2
 """How many more faults than any other stage the final dot has in a round."""
@@ -58,12 +58,12 @@ def plans(rng: random.Random, profile: Profile, *, tls: str) -> list[Plan]:
     turn = 0 if tls == "implicit" else len(WIRE) // 2
     found: list[Plan] = [
         {WIRE[(n + turn) % len(WIRE)]: "kill;drop"}
-        for n in range(share(profile.wire_kills, tls) + SPARE)
+        for n in range(with_spare(share(profile.wire_kills, tls)))
     ]
     acts = {stage: cycle(FAULTS[stage]) for stage in stages}
     stages += ["dot"] * MORE_DOTS
     stages += ["starttls"] * stages.count("starttls")  # one relay alone has it
-    for n in range(share(profile.smtp_faults, tls) + SPARE):
+    for n in range(with_spare(share(profile.smtp_faults, tls))):
         stage = stages[n % len(stages)]
         found.append({stage: next(acts[stage])})
     rings = share(profile.copies, tls) // (COPIES_A_RING - 1)
@@ -73,6 +73,11 @@ def plans(rng: random.Random, profile: Profile, *, tls: str) -> list[Plan]:
     found += [{}] * max(0, ordinary)
     rng.shuffle(found)
     return found
+
+
+def with_spare(number: int) -> int:
+    """Return how many to plan for so many to happen."""
+    return number + 1 + number // SPARE
 
 
 def share(number: int, tls: str) -> int:
