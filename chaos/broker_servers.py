@@ -127,6 +127,8 @@ class RabbitServer(Server):
 
     @staticmethod
     def program() -> str | None:
+        if shutil.which("epmd") is None:  # it comes with Erlang
+            return None
         return next(filter(None, map(shutil.which, RABBITMQ)), None)
 
     @property
