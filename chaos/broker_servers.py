@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ RABBITMQ: Final = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 """The program itself, for Debian's wrapper on the PATH is for its one service."""
 
 
-class Server:
+class Server(ABC):
     """A broker's process; each start is on the same port and over the same folder."""
 
     scheme: str
@@ -37,14 +38,14 @@ class Server:
         self._running: list[subprocess.Popen[bytes]] = []
 
     @property
+    @abstractmethod
     def url(self) -> str:
         """Return where it listens."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def program() -> str | None:
         """Return what starts it here, if anything does."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Start it and wait until it serves; raises RuntimeError when it never does."""
@@ -70,11 +71,11 @@ class Server:
         """Remove all that it has written, once it is dead."""
         shutil.rmtree(self._folder)
 
-    def _launch(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _launch(self) -> None: ...
 
-    def _serves(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _serves(self) -> bool: ...
 
     def _run(self, *command: str, more: Mapping[str, str] | None = None) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
