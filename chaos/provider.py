@@ -51,9 +51,11 @@ SETTINGS: Final = {
 PATIENCE: Final = 60.0
 FORGED_EVERY: Final = 4
 HARMED_EVERY: Final = {29: ("Bounce",), 67: ("Delivery", "Complaint")}
-"""Of how many mails one comes to harm; a sender that does more would be paused."""
+"""Of how many mails one comes to harm, if it has one recipient: a sender with eleven
+bounces or four complaints is paused, and refused from then on."""
 
 AGAIN: Final = 1.0
+ORDINARY: Final = ["Delivery"]
 LATEST: Final = 4.0
 """How late a word may come, in seconds; some come before the answer is recorded."""
 
@@ -206,10 +208,8 @@ class Provider:
         self, mail: SesMail, n: int, publisher: sns.Publisher
     ) -> Iterator[tuple[float, bytes]]:
         to = addresses_of(mail)
-        kinds = next(
-            (list(kinds) for each, kinds in HARMED_EVERY.items() if n % each == 2),
-            ["Delivery"],
-        )
+        harms = (list(kinds) for each, kinds in HARMED_EVERY.items() if n % each == 2)
+        kinds = next(harms, ORDINARY) if len(to) == 1 else ORDINARY
         for address in to:
             self.says[key_of(mail.content), address] = END_OF[kinds[-1]]
         for kind in ("Send", *kinds):
