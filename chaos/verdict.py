@@ -135,14 +135,17 @@ def _states(connection: psycopg.Connection[Any]) -> Counter[str]:
 def _doubts(
     connection: psycopg.Connection[Any], accepted: Mapping[str, str]
 ) -> dict[str, Doubt]:
-    """Return the keys in doubt, each with what its last call says."""
+    """Return the keys in doubt, each with what its last call says.
+
+    A message that no key was answered with goes by its own id, here and below.
+    """
     keys = {message: key for key, message in accepted.items()}
     rows = connection.execute(
         "SELECT DISTINCT ON (m.id) m.id, a.phase, a.provider, a.code FROM messages m"
         " JOIN attempts a ON a.message_pk = m.pk"
         " WHERE m.status = 'uncertain' ORDER BY m.id, a.n DESC"
     )
-    return {keys[message]: Doubt(*said) for message, *said in rows}
+    return {keys.get(message, message): Doubt(*said) for message, *said in rows}
 
 
 def _ends(
@@ -154,7 +157,10 @@ def _ends(
         "SELECT m.id, d.address, d.status FROM deliveries d"
         " JOIN messages m ON m.pk = d.message_pk"
     )
-    return {(keys[message], address): status for message, address, status in rows}
+    return {
+        (keys.get(message, message), address): status
+        for message, address, status in rows
+    }
 
 
 def _flights(connection: psycopg.Connection[Any]) -> list[tuple[float, float]]:
